@@ -1,0 +1,180 @@
+"""Batches of lines into conversations: regular ones in bulk, the rest record by record.
+
+Knows lines and adapters. A record that cannot be used becomes a reject with its line; nothing else
+of its session is lost, unless the session cannot be read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import polars as pl
+
+from uaef_frames.canonical import loads
+from uaef_frames.conversations import Conversations
+from uaef_frames.errors import AdapterTransformationError
+from uaef_frames.rows import Reject, SessionRows
+
+if TYPE_CHECKING:
+    from uaef_frames.adapters.base import Adapter
+    from uaef_frames.adapters.lines import LineIndex
+
+
+@dataclass(slots=True)
+class Batch:
+    """Whole sessions, read: their tables, and the records that could not be used."""
+
+    conversations: Conversations
+    lines: int
+    rejects: list[Reject] = field(default_factory=list[Reject])
+
+
+class BulkReader(Protocol):
+    """Reads many regular lines at once, natively; says which sessions it left alone."""
+
+    def __call__(self, index: LineIndex, rows: pl.DataFrame) -> tuple[Conversations, list[str]]:
+        """The regular sessions' tables, and the ids of the others."""
+        ...
+
+
+class BatchReader:
+    """Reads batches of one adapter's lines."""
+
+    def __init__(self, adapter: Adapter, bulk: BulkReader | None = None) -> None:
+        self._adapter = adapter
+        self._bulk = bulk
+
+    def read(self, index: LineIndex, rows: pl.DataFrame) -> Batch:
+        """The sessions of these rows of the index, in the order of their first row."""
+        if self._bulk is None:
+            sessions, rejects = self._one_by_one(index, rows)
+            return Batch(Conversations.from_rows(sessions), rows.height, rejects)
+        regular, left = self._bulk(index, rows)
+        if not left:
+            return Batch(regular, rows.height)
+        others = rows.filter(pl.col("session_id").is_in(left))
+        sessions, rejects = self._one_by_one(index, others)
+        rest = Conversations.from_rows(sessions)
+        order = rows["session_id"].unique(maintain_order=True)
+        return Batch(_merged(regular, rest, order), rows.height, rejects)
+
+    def stray(self, index: LineIndex, rows: pl.DataFrame) -> list[Reject]:
+        """Why each of these rows, whose session could not be found, cannot be used."""
+        rejects: list[Reject] = []
+        for row, line in _with_lines(index, rows):
+            place = _Place(index, row, line)
+            try:
+                self._adapter.check(loads(line), row["line"])
+                reason = "session_id could not be found in this line"
+            except AdapterTransformationError as error:
+                rejects.append(place.reject(error.reason, error))
+                continue
+            except ValueError as error:
+                reason = f"not JSON: {error}"
+            rejects.append(place.reject(reason))
+        return rejects
+
+    def _one_by_one(
+        self, index: LineIndex, rows: pl.DataFrame
+    ) -> tuple[list[SessionRows], list[Reject]]:
+        sessions: list[SessionRows] = []
+        rejects: list[Reject] = []
+        for sid, group in _groups(_with_lines(index, rows)):
+            records: dict[object, tuple[_Place, Any]] = {}
+            for row, line in group:
+                place = _Place(index, row, line)
+                try:
+                    record = self._adapter.check(loads(line), row["line"])
+                except AdapterTransformationError as error:
+                    rejects.append(place.reject(error.reason, error))
+                    continue
+                except ValueError as error:
+                    rejects.append(place.reject(f"not JSON: {error}"))
+                    continue
+                if record.session_id != sid:
+                    rejects.append(place.reject("session_id stands in this record twice"))
+                elif record.turn_id in records:
+                    other = records[record.turn_id][0]
+                    rejects.append(place.reject(f"line {other.line} has the same turn of this session"))
+                else:
+                    records[record.turn_id] = place, record
+            if not records:
+                continue
+            kept = sorted(records.values(), key=lambda pair: pair[1].turn_id or 0)
+            try:
+                sessions.append(self._adapter.read(sid, [record for _, record in kept]))
+            except AdapterTransformationError as error:
+                rejects += [place.reject(str(error), error) for place, _ in kept]
+        return sessions, rejects
+
+
+class _Place:
+    """Where a record stands, for the reject that it may become."""
+
+    __slots__ = ("line", "_raw", "_session_id", "_source")
+
+    def __init__(self, index: LineIndex, row: dict[str, Any], raw: bytes) -> None:
+        self._source = index.sources[row["file"]].name
+        self.line = row["line"]
+        self._session_id = row["session_id"]
+        self._raw = raw
+
+    def reject(self, reason: str, error: AdapterTransformationError | None = None) -> Reject:
+        turn = None if error is None or error.turn_id is None else str(error.turn_id)
+        return Reject(
+            source=self._source,
+            line=self.line,
+            reason=reason,
+            session_id=self._session_id or (error.session_id if error is not None else None),
+            turn_id=turn,
+            raw=self._raw.decode("utf-8", "replace").rstrip("\r\n"),
+        )
+
+
+def _with_lines(
+    index: LineIndex, rows: pl.DataFrame
+) -> Iterator[tuple[dict[str, Any], bytes]]:
+    return zip(rows.iter_rows(named=True), index.read(rows), strict=True)
+
+
+def _groups(
+    lines: Iterator[tuple[dict[str, Any], bytes]],
+) -> Iterator[tuple[str, list[tuple[dict[str, Any], bytes]]]]:
+    """Neighbours of one session together; a batch holds each session in one stretch."""
+    held: list[tuple[dict[str, Any], bytes]] = []
+    for row, line in lines:
+        if held and held[-1][0]["session_id"] != row["session_id"]:
+            yield held[0][0]["session_id"], held
+            held = []
+        held.append((row, line))
+    if held:
+        yield held[0][0]["session_id"], held
+
+
+def _merged(one: Conversations, other: Conversations, order: pl.Series) -> Conversations:
+    """Both, with sessions in that order."""
+    places = pl.DataFrame({"session_id": order}).with_row_index("place")
+    frames: dict[str, pl.DataFrame] = {}
+    for name in ("turns", "messages", "tool_calls", "handoffs"):
+        parts: Sequence[pl.DataFrame] = [getattr(one, name), getattr(other, name)]
+        frames[name] = (
+            pl.concat(parts)
+            .join(places, on="session_id", how="left", maintain_order="left")
+            .sort("place", maintain_order=True)
+            .drop("place")
+        )
+    return Conversations(**frames)
+
+
+def get_batch_reader(adapter: str | Adapter) -> BatchReader:
+    """A reader of batches for an adapter, with its bulk reader where it has one.
+
+    Raises:
+        ConfigError: There is no adapter of that name.
+    """
+    from uaef_frames.adapters.base import get_adapter
+
+    found = get_adapter(adapter)
+    return BatchReader(found, getattr(found, "bulk", None))

@@ -1,0 +1,305 @@
+"""Scoring a dataset: files of any size, batch by batch of whole sessions, into a run on disk.
+
+The stream can be read on one screen: index, batch, read, lay out, score, aggregate, write. What
+happens in each step is the business of the room it calls.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import polars as pl
+
+from uaef_frames import schemas
+from uaef_frames.adapters.base import Adapter
+from uaef_frames.adapters.batches import Batch, get_batch_reader
+from uaef_frames.adapters.lines import LineIndex, index_lines, open_sources
+from uaef_frames.errors import InputFileError, warn
+from uaef_frames.evaluation.aggregate import Aggregated, aggregate
+from uaef_frames.evaluation.engine import warn_without_judge
+from uaef_frames.evaluation.plan import Plan, make_plan
+from uaef_frames.evaluation.score import score
+from uaef_frames.evaluation.units import lay_out
+from uaef_frames.expectations import Expectations
+from uaef_frames.ground_truth_files import TruthReader
+from uaef_frames.rows import Reject, rejects_frame
+from uaef_frames.store.run import Run, config_json
+from uaef_frames.store.writer import RunWriter, new_run_id
+from uaef_frames.version import __version__
+
+Payloads: TypeAlias = str | Path | Iterable[Any]
+OnError: TypeAlias = Literal["reject", "raise"]
+Progress: TypeAlias = Callable[[int, int], None]
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+BATCH_TURNS = 20_000
+"""Turns that are worked on at once; a batch ends with a session, so it may be larger."""
+
+
+def evaluate_dataset(
+    payloads: Payloads,
+    ground_truth: Expectations | str | Path | Sequence[str | Path] | None = None,
+    metrics: Iterable[str] | None = None,
+    metric_set: str | None = None,
+    *,
+    out: str | Path = "runs",
+    name: str | None = None,
+    adapter: str | Adapter = "langgraph",
+    on_error: OnError = "reject",
+    dimension_weights: Mapping[str, float] | None = None,
+    thresholds: Mapping[str, float] | None = None,
+    constants: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: Progress | None = None,
+    batch_turns: int = BATCH_TURNS,
+    now: datetime | None = None,
+) -> Run:
+    """Score a dataset and keep the result as a run.
+
+    Args:
+        payloads: A path, a glob or a list of paths of JSON lines (.gz and .zst too), or an iterable
+            of records. Turns of a session may stand anywhere.
+        ground_truth: Expectations, or a path, glob or list of paths of JSON lines or Parquet with a
+            row a turn (session_id, turn_id, expected_output, expected_tool_calls, context) or a row
+            a session (session_id, per_turn_expected, per_turn_expected_tool_calls, expected_output,
+            expected_tool_calls, chatbot_role, system_instructions, context_documents). Other
+            columns are kept as labels.
+        metrics: As for `evaluate`.
+        metric_set: As for `evaluate`.
+        out: The folder of runs; it is made.
+        name: Part of the run's id, for people.
+        adapter: The name of an adapter, or one.
+        on_error: `reject` puts a record that cannot be used into `rejects`, with its line, and goes
+            on; `raise` stops at the first.
+        dimension_weights: As for `evaluate`.
+        thresholds: As for `evaluate`.
+        constants: As for `evaluate`.
+        progress: Called with (turns done, turns in all) after each batch.
+        batch_turns: Turns that are worked on at once.
+        now: The time that the run's id and row carry.
+
+    The run's folder appears when it is whole; one that is interrupted leaves nothing behind.
+
+    Raises:
+        ConfigError: Anything unknown among the arguments, or no such file.
+        InputFileError: A record cannot be used and `on_error="raise"`.
+        StoreError: The run cannot be written.
+    """
+    plan = make_plan(
+        metrics,
+        metric_set,
+        dimension_weights=dimension_weights,
+        thresholds=thresholds,
+        constants=constants,
+    )
+    began = time.perf_counter()
+    when = now or datetime.now(UTC)
+    warn_without_judge(plan)
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="uaef-frames-")))
+        index = index_lines(open_sources(payloads, scratch))
+        truths = TruthReader.open(ground_truth, scratch)
+        reader = get_batch_reader(adapter)
+        writer = stack.enter_context(RunWriter(out, new_run_id(name, when)))
+        totals = _Totals()
+        strays = [*reader.stray(index, index.lines.filter(_STRAY)), *truths.strays()]
+        _keep_rejects(strays, writer, totals, on_error)
+
+        def read(rows: pl.DataFrame) -> tuple[Batch, Expectations]:
+            batch = reader.read(index, rows)
+            expectations, rejects = truths.of(batch.conversations.turns["session_id"].unique())
+            batch.rejects += rejects
+            return batch, expectations
+
+        pool = stack.enter_context(_Threads())
+        for batch, expectations in pool.ahead(read, _batches(index, batch_turns)):
+            _keep_rejects(batch.rejects, writer, totals, on_error)
+            subject = lay_out(batch.conversations, expectations)
+            found = aggregate(score(subject, plan), subject, plan)
+            pool.then(_write, writer, batch, expectations, found, totals.sessions)
+            totals.add(found, batch)
+            if progress is not None:
+                progress(totals.lines, index.lines.height)
+        pool.wait()
+        _warn(index, truths, totals)
+        writer.append("runs", _runs_row(writer.run_id, name, when, began, index, plan, totals))
+        return Run(writer.commit())
+
+
+_STRAY = pl.col("session_id").is_null()
+
+
+def _batches(index: LineIndex, size: int) -> Iterator[pl.DataFrame]:
+    """Rows of the index, whole sessions at a time, in first-seen order."""
+    lines = index.lines.filter(~_STRAY)
+    order = lines.select(pl.col("session_id").unique(maintain_order=True)).with_row_index("place")
+    placed = lines.join(order, on="session_id", how="left", maintain_order="left")
+    if not placed["place"].is_sorted():
+        placed = placed.sort("place", maintain_order=True)
+    batch = pl.int_range(pl.len()).first().over("place") // size
+    starts = placed.select(batch.rle_id().alias("batch"))["batch"].rle_id()
+    edges = [0, *(starts.diff().fill_null(0) != 0).arg_true(), placed.height]
+    for start, end in zip(edges, edges[1:], strict=False):
+        if end > start:
+            yield placed[start:end].drop("place")
+
+
+class _Threads:
+    """One thread that reads ahead and one that writes behind, while this one scores."""
+
+    def __enter__(self) -> _Threads:
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="uaef-read")
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="uaef-write")
+        self._last: Future[None] | None = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reading.shutdown(cancel_futures=True)
+        self._writing.shutdown(cancel_futures=True)
+
+    def ahead(self, read: Callable[[_In], _Out], items: Iterator[_In]) -> Iterator[_Out]:
+        """What `read` gives for each item, the next one under way while one is used."""
+        coming: Future[_Out] | None = None
+        for item in items:
+            following = self._reading.submit(read, item)
+            if coming is not None:
+                yield coming.result()
+            coming = following
+        if coming is not None:
+            yield coming.result()
+
+    def then(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Write behind; one batch at most waits to be written."""
+        self.wait()
+        self._last = self._writing.submit(write, *arguments)
+
+    def wait(self) -> None:
+        """Until everything is written.
+
+        Raises:
+            Whatever the writing raised.
+        """
+        if self._last is not None:
+            self._last.result()
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What the run's own row and the progress tell."""
+
+    lines: int = 0
+    sessions: int = 0
+    turns: int = 0
+    rejects: int = 0
+    passed: int = 0
+    scored: int = 0
+    overall: float = 0.0
+
+    def add(self, found: Aggregated, batch: Batch) -> None:
+        sessions = found.sessions
+        self.lines += batch.lines
+        self.sessions += sessions.height
+        self.turns += batch.conversations.turns.height
+        self.passed += int(sessions["passed"].sum())
+        self.scored += int(sessions["overall_score"].count())
+        self.overall += float(sessions["overall_score"].sum() or 0.0)
+
+
+def _keep_rejects(
+    rejects: Sequence[Reject], writer: RunWriter, totals: _Totals, on_error: OnError
+) -> None:
+    if rejects and on_error == "raise":
+        first = rejects[0]
+        raise InputFileError(first.reason, source=first.source, line=first.line)
+    totals.rejects += len(rejects)
+    writer.append("rejects", rejects_frame(rejects))
+
+
+def _write(
+    writer: RunWriter,
+    batch: Batch,
+    expectations: Expectations,
+    found: Aggregated,
+    first_session: int,
+) -> None:
+    run = pl.lit(writer.run_id).alias("run_id")
+    index = pl.col("session_index") + first_session
+    happened = batch.conversations
+    order = found.sessions.select("session_id", at=index)
+    turns = happened.turns.join(order, on="session_id", how="left", maintain_order="left")
+    writer.append("turns", turns.with_columns(session_index=pl.col("at")))
+    for name in ("messages", "tool_calls", "handoffs"):
+        writer.append(name, getattr(happened, name))
+    writer.append("scores", found.scores.sort("session_unit", maintain_order=True).with_columns(run))
+    writer.append("dimensions", found.dimensions.with_columns(run))
+    labels = expectations.session_expectations.select("session_id", "labels")
+    rejected = Counter(r.session_id for r in batch.rejects if r.session_id is not None)
+    spoilt = pl.DataFrame(
+        [(sid, f"{n} records of this session were rejected") for sid, n in rejected.items()],
+        schema={"session_id": pl.String, "spoilt": pl.String},
+        orient="row",
+    )
+    sessions = (
+        found.sessions.join(labels, on="session_id", how="left", maintain_order="left")
+        .join(spoilt, on="session_id", how="left", maintain_order="left")
+        .with_columns(
+            run,
+            session_index=index,
+            warnings=pl.concat_list("warnings", "spoilt").list.drop_nulls(),
+        )
+    )
+    writer.append("sessions", sessions)
+
+
+def _warn(index: LineIndex, truths: TruthReader, totals: _Totals) -> None:
+    if totals.rejects:
+        warn(f"{totals.rejects} records could not be used; run.rejects says why, line by line")
+    happened = index.lines["session_id"].unique()
+    unmet = truths.session_ids.filter(~truths.session_ids.is_in(happened.implode()))
+    if len(unmet):
+        shown = ", ".join(map(repr, unmet.head(3))) + (", …" if len(unmet) > 3 else "")
+        warn(f"ground truth speaks of {len(unmet)} sessions that are not in the payloads: {shown}")
+    if not totals.turns:
+        warn("there was no turn to score")
+
+
+def _runs_row(
+    run_id: str,
+    name: str | None,
+    when: datetime,
+    began: float,
+    index: LineIndex,
+    plan: Plan,
+    totals: _Totals,
+) -> pl.DataFrame:
+    config = {
+        "constants": {s.name: dict(s.constants) for s in plan.metrics if s.constants},
+        "dimension_weights": plan.weights,
+        "thresholds": plan.thresholds,
+    }
+    row = {
+        "run_id": run_id,
+        "name": name,
+        "created_at": when.astimezone(UTC),
+        "duration_s": time.perf_counter() - began,
+        "version": __version__,
+        "sources": [s.name for s in index.sources],
+        "metrics": [s.name for s in plan.metrics],
+        "config": config_json(config),
+        "num_sessions": totals.sessions,
+        "num_turns": totals.turns,
+        "num_rejects": totals.rejects,
+        "mean_overall": totals.overall / totals.scored if totals.scored else None,
+        "pass_rate": totals.passed / totals.sessions if totals.sessions else None,
+    }
+    return pl.DataFrame([row], schema=schemas.columns(schemas.Runs))

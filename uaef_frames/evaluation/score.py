@@ -1,0 +1,223 @@
+"""Scoring: metrics over numbered tables, as one frame of scores.
+
+The whole pipeline reads here: tables -> features -> expressions -> long rows. Nothing here knows what
+a metric means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from uaef_frames.errors import ConfigError
+from uaef_frames.metrics.features import FEATURES, MetricTables
+from uaef_frames.metrics.spec import (
+    INVALID,
+    METRIC_ERROR,
+    MISSING,
+    NO_JUDGE,
+    NOT_APPLICABLE,
+    Constants,
+    MetricSpec,
+    Scored,
+    Unless,
+)
+
+if TYPE_CHECKING:
+    from uaef_frames.evaluation.plan import Plan
+    from uaef_frames.evaluation.units import Subject
+
+SCORE_COLUMNS = {
+    "unit": pl.Int64,
+    "metric": pl.String,
+    "dimension": pl.String,
+    "score": pl.Float64,
+    "warning": pl.String,
+    "reasoning": pl.String,
+    "details": pl.String,
+}
+
+
+def score(subject: Subject, plan: Plan) -> pl.DataFrame:
+    """Score every metric on every unit it applies to: unit, metric, dimension, score, warning, ….
+
+    Rows come metric by metric in the order given, units in order. A metric that fails gives null
+    scores with the warning `metric_error`; the others go on.
+    """
+    made: dict[str, pl.DataFrame] = {}
+    tables = subject.tables
+    known: dict[str, pl.DataFrame] = {}
+    for stage in (1, 2):
+        for spec in plan.metrics:
+            if spec.stage == stage:
+                made[spec.name] = _score_one(spec, plan, subject, tables, known)
+        if stage == 1:
+            tables = replace(tables, stage_one=_stage_one(list(made.values())))
+            known = {k: v for k, v in known.items() if k not in ("quality", "completeness")}
+    frames = [made[spec.name] for spec in plan.metrics]
+    return pl.concat(frames) if frames else pl.DataFrame(schema=SCORE_COLUMNS)
+
+
+def _score_one(
+    spec: MetricSpec,
+    plan: Plan,
+    subject: Subject,
+    tables: MetricTables,
+    known: dict[str, pl.DataFrame],
+) -> pl.DataFrame:
+    units = tables.turns if spec.phase == "turn" else tables.sessions
+    if spec.requires_multi_agent and not plan.explicit:
+        units = units.filter(pl.col("topology") == "multi")
+    if spec.by == "judge" or spec.expression is None:
+        return _without_judge(spec, units)
+    try:
+        frame = _with_features(spec, units, subject, tables, known)
+        written = spec.expression(Constants(spec.constants))
+        scored = written if isinstance(written, Scored) else Scored(written)
+        return _evaluate(spec, frame, scored)
+    except (pl.exceptions.PolarsError, ConfigError, TypeError, ValueError, ArithmeticError) as error:
+        return _failed(spec, units, error)
+    except (AttributeError, KeyError, NameError, IndexError) as error:  # a user's own function
+        return _failed(spec, units, error)
+
+
+def _with_features(
+    spec: MetricSpec,
+    units: pl.DataFrame,
+    subject: Subject,
+    tables: MetricTables,
+    known: dict[str, pl.DataFrame],
+) -> pl.DataFrame:
+    for need in spec.needs:
+        if need not in FEATURES:
+            raise ConfigError(f"{spec.name} needs feature {need!r}; there is {', '.join(FEATURES)}")
+        if need not in known:
+            known[need] = FEATURES[need](tables)
+    frame = units.with_columns(whole_conversation=pl.lit(value=False))
+    if "tool_match" in spec.needs and spec.phase == "turn":
+        frame = _with_whole_conversations(units, subject, tables)
+    for need in spec.needs:
+        frame = frame.join(known[need], on="unit", how="left", maintain_order="left")
+    return frame
+
+
+def _with_whole_conversations(
+    turns: pl.DataFrame, subject: Subject, tables: MetricTables
+) -> pl.DataFrame:
+    """Turns, and the conversations whose tools are compared once, as a whole.
+
+    `whole_conversation` marks the turns of those: they carry no score of their own.
+    """
+    whole = subject.whole
+    marked = turns.with_columns(
+        whole_conversation=pl.col("session_unit").is_in(whole["unit"].implode())
+    )
+    if whole.is_empty():
+        return marked
+    sessions = tables.sessions.join(whole, on="unit", how="semi", maintain_order="left")
+    shared = [c for c in sessions.columns if c in turns.columns]
+    return pl.concat(
+        [marked, sessions.select(shared).with_columns(whole_conversation=pl.lit(value=False))],
+        how="diagonal",
+    )
+
+
+def _evaluate(spec: MetricSpec, frame: pl.DataFrame, scored: Scored) -> pl.DataFrame:
+    raw = scored.score.cast(pl.Float64)
+    unless = [
+        Unless(
+            pl.col("whole_conversation"),
+            NOT_APPLICABLE,
+            "tools are expected of the conversation as a whole; see its own score",
+        ),
+        *(
+            [Unless(pl.col("topology") == "single", NOT_APPLICABLE, "a single-agent conversation")]
+            if spec.requires_multi_agent
+            else []
+        ),
+        *scored.unless,
+    ]
+    columns = frame.select("unit", _raw=raw, *_warning_columns(unless), *_words(scored))
+    outside = ~pl.col("_raw").is_finite() | (pl.col("_raw") < 0) | (pl.col("_raw") > 1)
+    warning = (
+        pl.when(pl.col("_warning").is_not_null())
+        .then(pl.col("_warning"))
+        .when(outside)
+        .then(pl.lit(INVALID))
+        .when(pl.col("_raw").is_null())
+        .then(pl.lit(MISSING))
+    )
+    return columns.select(
+        "unit",
+        metric=pl.lit(spec.name),
+        dimension=pl.lit(spec.dimension),
+        score=pl.when(warning.is_null()).then(pl.col("_raw")),
+        warning=warning,
+        reasoning=pl.when(pl.col("_warning").is_not_null())
+        .then(pl.col("_why_not"))
+        .when(outside)
+        .then(pl.format("the metric gave {}, outside 0 to 1", "_raw"))
+        .otherwise(pl.col("_reasoning")),
+        details=pl.when(warning.is_null() | (warning == INVALID)).then(pl.col("_details")),
+    )
+
+
+def _warning_columns(unless: Sequence[Unless]) -> list[pl.Expr]:
+    """`_warning` and `_why_not` of the first condition that holds."""
+    warning, why = pl.lit(None, dtype=pl.String), pl.lit(None, dtype=pl.String)
+    for rule in reversed(unless):
+        condition = rule.condition.fill_null(value=False)
+        reason = pl.lit(rule.reason) if isinstance(rule.reason, str) else rule.reason
+        warning = pl.when(condition).then(pl.lit(rule.warning)).otherwise(warning)
+        why = pl.when(condition).then(reason).otherwise(why)
+    return [warning.alias("_warning"), why.alias("_why_not")]
+
+
+def _words(scored: Scored) -> list[pl.Expr]:
+    reasoning = pl.lit(None, dtype=pl.String) if scored.reasoning is None else scored.reasoning
+    details = (
+        pl.lit(None, dtype=pl.String)
+        if scored.details is None
+        else scored.details.struct.json_encode()
+    )
+    return [reasoning.alias("_reasoning"), details.alias("_details")]
+
+
+def _without_judge(spec: MetricSpec, units: pl.DataFrame) -> pl.DataFrame:
+    single = pl.col("topology") == "single" if spec.requires_multi_agent else pl.lit(value=False)
+    return units.select(
+        "unit",
+        metric=pl.lit(spec.name),
+        dimension=pl.lit(spec.dimension),
+        score=pl.lit(None, dtype=pl.Float64),
+        warning=pl.when(single).then(pl.lit(NOT_APPLICABLE)).otherwise(pl.lit(NO_JUDGE)),
+        reasoning=pl.when(single)
+        .then(pl.lit("a single-agent conversation"))
+        .otherwise(pl.lit("no judge is configured")),
+        details=pl.lit(None, dtype=pl.String),
+    )
+
+
+def _failed(spec: MetricSpec, units: pl.DataFrame, error: Exception) -> pl.DataFrame:
+    text = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return units.select(
+        "unit",
+        metric=pl.lit(spec.name),
+        dimension=pl.lit(spec.dimension),
+        score=pl.lit(None, dtype=pl.Float64),
+        warning=pl.lit(METRIC_ERROR),
+        reasoning=pl.lit(text),
+        details=pl.lit(None, dtype=pl.String),
+    )
+
+
+def _stage_one(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(
+        [
+            pl.DataFrame(schema={"unit": pl.Int64, "metric": pl.String, "score": pl.Float64}),
+            *(f.select("unit", "metric", "score") for f in frames),
+        ]
+    )

@@ -1,0 +1,127 @@
+"""Ground truth in files, read for a batch of sessions at a time.
+
+Knows where the rows of a session stand; what a row says is `ground_truth`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import orjson
+import polars as pl
+
+from uaef_frames.adapters.lines import LineIndex, Source, index_lines, open_sources
+from uaef_frames.errors import GroundTruthError
+from uaef_frames.expectations import Expectations, SessionTruth
+from uaef_frames.ground_truth import (
+    TruthCollector,
+    parse_ground_truth_row,
+    record_of_line,
+)
+from uaef_frames.rows import Reject
+
+
+class TruthReader:
+    """Ground truth by session: from expectations in memory, or from indexed files."""
+
+    def __init__(
+        self, expectations: Expectations | None = None, index: LineIndex | None = None
+    ) -> None:
+        self._expectations = expectations
+        self._index = index
+
+    @classmethod
+    def open(
+        cls,
+        given: Expectations | str | Path | Sequence[str | Path] | None,
+        scratch: Path,
+    ) -> TruthReader:
+        """A reader of what a caller handed in.
+
+        Raises:
+            ConfigError: There is no such file.
+        """
+        if given is None or isinstance(given, Expectations):
+            return cls(expectations=given)
+        sources = open_sources(given, scratch, what="ground_truth")
+        lines = [_as_lines(s, scratch / f"truth-{n}.jsonl") for n, s in enumerate(sources)]
+        return cls(index=index_lines(lines))
+
+    @property
+    def session_ids(self) -> pl.Series:
+        """The sessions that ground truth speaks of."""
+        if self._index is not None:
+            return self._index.lines["session_id"].drop_nulls().unique(maintain_order=True)
+        if self._expectations is not None:
+            return self._expectations.session_expectations["session_id"]
+        return pl.Series("session_id", [], dtype=pl.String)
+
+    def of(self, session_ids: pl.Series) -> tuple[Expectations, list[Reject]]:
+        """What is expected of these sessions, and the rows that could not be read."""
+        if self._expectations is not None:
+            return self._expectations.filter(session_ids), []
+        if self._index is None:
+            return Expectations.empty(), []
+        wanted = pl.DataFrame({"session_id": session_ids})
+        rows = self._index.lines.join(wanted, on="session_id", how="semi", maintain_order="left")
+        truths, rejects = self._read(rows)
+        return Expectations.from_truths(truths), rejects
+
+    def strays(self) -> list[Reject]:
+        """The rows whose session could not be found."""
+        if self._index is None:
+            return []
+        return self._read(self._index.lines.filter(pl.col("session_id").is_null()))[1]
+
+    def _read(self, rows: pl.DataFrame) -> tuple[list[SessionTruth], list[Reject]]:
+        index = self._index
+        if index is None:
+            return [], []
+        collected = TruthCollector()
+        rejects: list[Reject] = []
+        for row, line in zip(rows.iter_rows(named=True), index.read(rows), strict=True):
+            source = index.sources[row["file"]].name
+            try:
+                collected.add(parse_ground_truth_row(record_of_line(line)), source, row["line"])
+            except GroundTruthError as error:
+                rejects.append(
+                    Reject(
+                        source=source,
+                        line=row["line"],
+                        reason=error.reason,
+                        session_id=error.session_id or row["session_id"],
+                        raw=line.decode("utf-8", "replace").rstrip("\r\n"),
+                    )
+                )
+        return collected.truths(), rejects
+
+
+def _as_lines(source: Source, target: Path) -> Source:
+    """Parquet as lines of JSON; anything else as it is."""
+    if source.path.suffix != ".parquet":
+        return source
+    with target.open("wb") as out:
+        for row in pl.read_parquet(source.path).iter_rows(named=True):
+            out.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
+    return Source(source.name, target)
+
+
+def load_expectations(path: str | Path | Sequence[str | Path]) -> Expectations:
+    """The expectations in a JSONL or Parquet file.
+
+    Raises:
+        ConfigError: There is no such file.
+        GroundTruthError: A row cannot be read; the message names file and line.
+    """
+    with TemporaryDirectory(prefix="uaef-frames-") as scratch:
+        reader = TruthReader.open(path, Path(scratch))
+        expectations, rejects = reader.of(reader.session_ids)
+        rejects += reader.strays()
+    if rejects:
+        first = rejects[0]
+        raise GroundTruthError(
+            first.reason, source=first.source, line=first.line, session_id=first.session_id
+        )
+    return expectations

@@ -1,0 +1,7 @@
+"""Runs on Parquet, and DuckDB over them."""
+
+from __future__ import annotations
+
+from uaef_frames.store.run import Run, open_run
+
+__all__ = ["Run", "open_run"]

@@ -1,0 +1,238 @@
+"""A run on disk: its tables as lazy frames, its summary, and SQL over it.
+
+Reads what `RunWriter` wrote; computes no score.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from uaef_frames import schemas
+from uaef_frames.errors import StoreError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SESSION_SCORES = """
+    select run_id, session_id, metric, dimension, avg(score) as score,
+           count(score) as scored, count(*) as measured
+    from scores group by all
+"""
+_TURN_SCORES = """
+    select s.*, t.turn_index, t.query, t.response
+    from scores s join turns t using (session_id, turn_id)
+"""
+
+
+class Run:
+    """One evaluated dataset.
+
+    `turns`, `messages`, `tool_calls`, `handoffs`, `scores`, `dimensions`, `sessions`, `runs` and
+    `rejects` are polars LazyFrames over its Parquet files (columns: `uaef_frames.schemas`).
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        missing = [t for t in schemas.RUN_TABLES if not self._file(t).is_file()]
+        if missing:
+            raise StoreError(
+                f"{self.path} is not a run: it holds no {missing[0]}.parquet; "
+                "give the folder of one run, such as runs/20261201-101500-demo-1a2b3c"
+            )
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's name on disk."""
+        return self.path.name
+
+    @property
+    def turns(self) -> pl.LazyFrame:
+        """One row a turn."""
+        return self._scan("turns")
+
+    @property
+    def messages(self) -> pl.LazyFrame:
+        """One row a message."""
+        return self._scan("messages")
+
+    @property
+    def tool_calls(self) -> pl.LazyFrame:
+        """One row a tool call."""
+        return self._scan("tool_calls")
+
+    @property
+    def handoffs(self) -> pl.LazyFrame:
+        """One row a handoff."""
+        return self._scan("handoffs")
+
+    @property
+    def scores(self) -> pl.LazyFrame:
+        """One row a measurement."""
+        return self._scan("scores")
+
+    @property
+    def dimensions(self) -> pl.LazyFrame:
+        """One row a session and dimension."""
+        return self._scan("dimensions")
+
+    @property
+    def sessions(self) -> pl.LazyFrame:
+        """One row a session."""
+        return self._scan("sessions")
+
+    @property
+    def runs(self) -> pl.LazyFrame:
+        """One row: this run."""
+        return self._scan("runs")
+
+    @property
+    def rejects(self) -> pl.LazyFrame:
+        """One row a record that could not be used."""
+        return self._scan("rejects")
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The run's own row, as a dict."""
+        return self.runs.collect().row(0, named=True)
+
+    def summary(self) -> pl.DataFrame:
+        """One row a metric: dimension, metric, mean, lowest, scored, measured, why_null.
+
+        `mean` is over sessions (each counts once: the mean of its turns), `lowest` the lowest
+        session. `scored` of `measured` turns (sessions, for session metrics) have a score;
+        `why_null` is the most frequent reason of those that have none.
+        """
+        asked = {name: place for place, name in enumerate(self.info["metrics"])}
+        of_session = (
+            self.scores.group_by("session_id", "dimension", "metric")
+            .agg(
+                value=pl.col("score").mean(),
+                scored=pl.col("score").count(),
+                measured=pl.len(),
+            )
+            .group_by("dimension", "metric")
+            .agg(
+                mean=pl.col("value").mean(),
+                lowest=pl.col("value").min(),
+                scored=pl.col("scored").sum(),
+                measured=pl.col("measured").sum(),
+            )
+        )
+        reasons = (
+            self.scores.filter(pl.col("warning").is_not_null())
+            .group_by("metric", "warning")
+            .len()
+            .sort("len", "warning", descending=[True, False])
+            .group_by("metric", maintain_order=True)
+            .agg(why_null=pl.col("warning").first())
+        )
+        return (
+            of_session.join(reasons, on="metric", how="left")
+            .with_columns(place=pl.col("metric").replace_strict(asked, default=len(asked)))
+            .sort("place")
+            .drop("place")
+            .collect()
+        )
+
+    def dimension_summary(self) -> pl.DataFrame:
+        """One row a dimension: mean over its scored sessions, threshold, sessions scored, pass rate."""
+        order = dict.fromkeys(self.summary()["dimension"])
+        places = {name: place for place, name in enumerate(order)}
+        return (
+            self.dimensions.group_by("dimension")
+            .agg(
+                mean=pl.col("score").mean(),
+                threshold=pl.col("threshold").first(),
+                sessions_scored=pl.col("score").count(),
+                sessions=pl.len(),
+                pass_rate=pl.col("passed").mean(),
+            )
+            .with_columns(place=pl.col("dimension").replace_strict(places, default=len(places)))
+            .sort("place")
+            .drop("place")
+            .collect()
+        )
+
+    def worst_turns(self, limit: int = 10) -> pl.DataFrame:
+        """The lowest scored turns: session, turn, metric, score, reasoning, query."""
+        return self.sql(
+            "select session_id, turn_id, metric, score, reasoning, query from turn_scores "
+            "where score is not null order by score, session_id, turn_id, metric "
+            f"limit {int(limit)}"
+        )
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Ask DuckDB: one SELECT over the run's tables.
+
+        The tables are views by their names; `turn_scores` (scores beside query and response) and
+        `session_scores` (the mean of each metric in each session) are there too. Nothing can be
+        written, and no other file can be read.
+
+        Raises:
+            StoreError: It is not one SELECT, or DuckDB cannot answer it.
+        """
+        import duckdb
+
+        connection = self._connect()
+        try:
+            statements = connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                raise StoreError("only one SELECT at a time; the run is read-only")
+            return connection.sql(query).pl()
+        except duckdb.Error as error:
+            raise StoreError(f"{error}") from error
+
+    def __repr__(self) -> str:
+        info = self.info
+        overall, rate = info["mean_overall"], info["pass_rate"]
+        scored = "nothing scored" if overall is None else f"overall {overall:.3f}, {rate:.0%} passed"
+        return (
+            f"Run({self.run_id}: {info['num_sessions']} sessions, {info['num_turns']} turns, "
+            f"{scored}, {info['num_rejects']} rejects)"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.summary()._repr_html_()}"
+
+    def _file(self, table: str) -> Path:
+        return self.path / f"{table}.parquet"
+
+    def _scan(self, table: str) -> pl.LazyFrame:
+        return pl.scan_parquet(self._file(table))
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            import duckdb
+
+            files = [str(self._file(t).resolve()) for t in schemas.RUN_TABLES]
+            connection = duckdb.connect(":memory:")
+            connection.execute("set allowed_paths = $1", [files])
+            connection.execute("set enable_external_access = false")
+            for table, file in zip(schemas.RUN_TABLES, files, strict=True):
+                path = file.replace("'", "''")
+                connection.execute(f"create view {table} as from read_parquet('{path}')")
+            connection.execute(f"create view session_scores as {_SESSION_SCORES}")
+            connection.execute(f"create view turn_scores as {_TURN_SCORES}")
+            connection.execute("set lock_configuration = true")
+            self._connection = connection
+        return self._connection
+
+
+def open_run(path: str | Path) -> Run:
+    """Open the run in a folder.
+
+    Raises:
+        StoreError: There is no whole run.
+    """
+    return Run(path)
+
+
+def config_json(config: dict[str, Any]) -> str:
+    """A run's configuration as it is stored."""
+    return json.dumps(config, sort_keys=True, default=str)

@@ -1,0 +1,120 @@
+"""Writing a run: tables that grow batch by batch, in a folder that appears only when it is whole.
+
+Knows files. What stands in the tables is the schemas' business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import polars as pl
+
+from uaef_frames import schemas
+from uaef_frames.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def new_run_id(name: str | None, now: datetime) -> str:
+    """A run id that sorts by time, tells its name and is never taken: 20261201-101500-name-1a2b3c."""
+    slug = _UNSAFE.sub("-", name or "").strip("-.")[:60]
+    parts = [now.strftime("%Y%m%d-%H%M%S"), *([slug] if slug else []), uuid4().hex[:6]]
+    return "-".join(parts)
+
+
+class RunWriter:
+    """Collects the tables of one run and makes them visible at once.
+
+    Rows go to a hidden folder beside the final one; `commit` syncs and renames it. Leaving the
+    `with` block without it removes what was written, so that no half run is ever read as whole.
+
+    Raises:
+        StoreError: The folder cannot be made or written.
+    """
+
+    def __init__(self, out: str | Path, run_id: str) -> None:
+        self.run_id = run_id
+        self.path = Path(out) / run_id
+        self._draft = Path(out) / f".{run_id}.draft-{os.getpid()}"
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        try:
+            self._draft.mkdir(parents=True)
+        except OSError as error:
+            raise StoreError(f"cannot write runs into {out}: {error}") from error
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._draft.exists():
+            for writer in self._writers.values():
+                writer.close()
+            shutil.rmtree(self._draft, ignore_errors=True)
+
+    def append(self, table: str, frame: pl.DataFrame) -> None:
+        """Add rows to a table; columns are put into the schema's order and types."""
+        if not frame.is_empty():
+            self._writer(table).write_table(self._arrow(table, frame))
+
+    def commit(self) -> Path:
+        """Make the run visible.
+
+        Raises:
+            StoreError: The disk did not take it, or a run of that id is there already.
+        """
+        try:
+            for table in schemas.RUN_TABLES:
+                self._writer(table).close()
+                _sync(self._draft / f"{table}.parquet")
+            _sync(self._draft)
+            self._draft.rename(self.path)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise StoreError(f"run {self.run_id} could not be written: {error}") from error
+        return self.path
+
+    def _writer(self, table: str) -> pq.ParquetWriter:
+        if table not in self._writers:
+            import pyarrow.parquet as pq
+
+            empty = pl.DataFrame(schema=schemas.columns(schemas.RUN_TABLES[table]))
+            self._writers[table] = pq.ParquetWriter(
+                self._draft / f"{table}.parquet",
+                self._arrow(table, empty).schema,
+                compression="zstd",
+                compression_level=1,
+            )
+        return self._writers[table]
+
+    def _arrow(self, table: str, frame: pl.DataFrame) -> Any:
+        import pyarrow as pa
+
+        types = schemas.columns(schemas.RUN_TABLES[table])
+        # Parquet has no enum; text with a dictionary is what every reader understands.
+        plain = {n: pl.String() if isinstance(t, pl.Enum) else t for n, t in types.items()}
+        columns = frame.select(pl.col(n).cast(t) for n, t in plain.items())
+        found = columns.to_arrow(compat_level=pl.CompatLevel.oldest())
+        return found.cast(pa.schema([f.with_nullable(nullable=True) for f in found.schema]))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
