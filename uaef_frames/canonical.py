@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _MAYBE_FLOAT = re.compile(rb"[0-9][.eE]")
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
@@ -40,6 +43,16 @@ def canonical_json(value: object) -> str:
         except TypeError:
             return _dump_slowly(plain)
     return text.decode()
+
+
+def canonical_texts(texts: Iterable[str]) -> list[str]:
+    """`canonical_json` of many JSON texts, which are known to be JSON."""
+    loads_one, dumps_one, maybe_float = orjson.loads, orjson.dumps, _MAYBE_FLOAT.search
+    return [
+        canonical_json(loads_one(text)) if maybe_float(made) else made.decode()
+        for text in texts
+        if (made := dumps_one(loads_one(text), option=_SORTED)) is not None
+    ]
 
 
 def scrub(text: str) -> str:

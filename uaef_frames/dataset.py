@@ -104,12 +104,12 @@ def evaluate_dataset(
     )
     began = time.perf_counter()
     when = now or datetime.now(UTC)
-    warn_without_judge(plan)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="uaef-frames-")))
         index = index_lines(open_sources(payloads, scratch))
         truths = TruthReader.open(ground_truth, scratch)
         reader = get_batch_reader(adapter)
+        warn_without_judge(plan)
         writer = stack.enter_context(RunWriter(out, new_run_id(name, when)))
         totals = _Totals()
         strays = [*reader.stray(index, index.lines.filter(_STRAY)), *truths.strays()]
@@ -146,12 +146,14 @@ def _batches(index: LineIndex, size: int) -> Iterator[pl.DataFrame]:
     placed = lines.join(order, on="session_id", how="left", maintain_order="left")
     if not placed["place"].is_sorted():
         placed = placed.sort("place", maintain_order=True)
-    batch = pl.int_range(pl.len()).first().over("place") // size
-    starts = placed.select(batch.rle_id().alias("batch"))["batch"].rle_id()
-    edges = [0, *(starts.diff().fill_null(0) != 0).arg_true(), placed.height]
-    for start, end in zip(edges, edges[1:], strict=False):
-        if end > start:
-            yield placed[start:end].drop("place")
+    begins = placed.with_row_index("row").group_by("place", maintain_order=True).agg(
+        pl.col("row").first()
+    )
+    # A batch begins with the first session that begins in the next `size` lines.
+    edges = begins.group_by(pl.col("row") // size, maintain_order=True).agg(at=pl.col("row").first())
+    starts = edges["at"].to_list()
+    for start, end in zip(starts, [*starts[1:], placed.height], strict=True):
+        yield placed[start:end].drop("place")
 
 
 class _Threads:

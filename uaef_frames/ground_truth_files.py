@@ -20,6 +20,7 @@ from uaef_frames.ground_truth import (
     parse_ground_truth_row,
     record_of_line,
 )
+from uaef_frames.ground_truth_bulk import TruthBulkReader
 from uaef_frames.rows import Reject
 
 
@@ -31,6 +32,7 @@ class TruthReader:
     ) -> None:
         self._expectations = expectations
         self._index = index
+        self._bulk = TruthBulkReader()
 
     @classmethod
     def open(
@@ -66,8 +68,11 @@ class TruthReader:
             return Expectations.empty(), []
         wanted = pl.DataFrame({"session_id": session_ids})
         rows = self._index.lines.join(wanted, on="session_id", how="semi", maintain_order="left")
-        truths, rejects = self._read(rows)
-        return Expectations.from_truths(truths), rejects
+        regular, others = self._bulk(self._index, rows)
+        truths, rejects = self._read(others)
+        if not truths:
+            return regular, rejects
+        return Expectations.concat([regular, Expectations.from_truths(truths)]), rejects
 
     def strays(self) -> list[Reject]:
         """The rows whose session could not be found."""

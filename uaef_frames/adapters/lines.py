@@ -55,47 +55,34 @@ class LineIndex:
 
     def read(self, rows: pl.DataFrame) -> list[bytes]:
         """The bytes of these rows of `lines`, in their order."""
-        return [bytes(view) for view in self._views(rows)]
+        data = memoryview(b"".join(self._spans(rows)))
+        ends = rows["length"].cum_sum().to_list()
+        return [bytes(data[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
 
     def arrow(self, rows: pl.DataFrame) -> pa.LargeStringArray:
         """The text of these rows as one Arrow array; neighbouring lines are read in one go."""
         import pyarrow as pa
 
-        lengths = rows["length"].to_numpy()
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return pa.LargeStringArray.from_buffers(
-            len(lengths), pa.py_buffer(offsets), pa.py_buffer(b"".join(self._views(rows)))
-        )
+        offsets = np.zeros(rows.height + 1, dtype=np.int64)
+        np.cumsum(rows["length"].to_numpy(), out=offsets[1:])
+        data = b"".join(self._spans(rows))
+        return pa.LargeStringArray.from_buffers(rows.height, pa.py_buffer(offsets), pa.py_buffer(data))
 
-    def _views(self, rows: pl.DataFrame) -> Iterator[memoryview]:
-        runs = rows.select(
-            "file",
-            "start",
-            "length",
-            run=(
-                (pl.col("start") != (pl.col("start") + pl.col("length")).shift())
-                | (pl.col("file") != pl.col("file").shift())
-            )
-            .fill_null(value=True)
-            .cum_sum(),
-        )
-        spans = runs.group_by("run", maintain_order=True).agg(
-            pl.col("file").first(),
-            pl.col("start").first(),
-            pl.col("length").sum().alias("size"),
-            pl.col("length"),
+    def _spans(self, rows: pl.DataFrame) -> Iterator[bytes]:
+        """The bytes of rows that stand one behind the other in a file, a piece a stretch."""
+        ends = pl.col("start") + pl.col("length")
+        breaks = (pl.col("start") != ends.shift()) | (pl.col("file") != pl.col("file").shift())
+        spans = (
+            rows.with_columns(span=breaks.fill_null(value=True).cum_sum())
+            .group_by("span", maintain_order=True)
+            .agg(pl.col("file").first(), pl.col("start").first(), size=pl.col("length").sum())
         )
         handles: dict[int, int] = {}
         try:
-            for _, file, start, size, lengths in spans.iter_rows():
+            for _, file, start, size in spans.iter_rows():
                 if file not in handles:
                     handles[file] = os.open(self.sources[file].path, os.O_RDONLY)
-                view = memoryview(_read_span(handles[file], start, size))
-                at = 0
-                for length in lengths:
-                    yield view[at : at + length]
-                    at += length
+                yield _read_span(handles[file], start, size)
         finally:
             for handle in handles.values():
                 os.close(handle)

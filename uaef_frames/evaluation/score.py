@@ -150,18 +150,24 @@ def _evaluate(spec: MetricSpec, frame: pl.DataFrame, scored: Scored) -> pl.DataF
         .when(pl.col("_raw").is_null())
         .then(pl.lit(MISSING))
     )
+    why_not = (
+        pl.when(pl.col("_warning").is_not_null())
+        .then(pl.col("_why_not"))
+        .when(outside)
+        .then(pl.format("the metric gave {}, outside 0 to 1", "_raw"))
+    )
     return columns.select(
         "unit",
         metric=pl.lit(spec.name),
         dimension=pl.lit(spec.dimension),
         score=pl.when(warning.is_null()).then(pl.col("_raw")),
         warning=warning,
-        reasoning=pl.when(pl.col("_warning").is_not_null())
-        .then(pl.col("_why_not"))
-        .when(outside)
-        .then(pl.format("the metric gave {}, outside 0 to 1", "_raw"))
-        .otherwise(pl.col("_reasoning")),
-        details=pl.when(warning.is_null() | (warning == INVALID)).then(pl.col("_details")),
+        reasoning=pl.coalesce(why_not, "_reasoning"),
+        # JSON has no NaN: what was invalid is told in words.
+        details=pl.when(warning.is_null())
+        .then(pl.col("_details"))
+        .when(warning == INVALID)
+        .then(pl.struct(invalid=why_not).struct.json_encode()),
     )
 
 

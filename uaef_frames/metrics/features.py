@@ -15,6 +15,8 @@ from uaef_frames.metrics.injection_patterns import FAMILIES, ZERO_WIDTH
 from uaef_frames.metrics.pairing import pair_arguments
 from uaef_frames.metrics.sequences import lcs_lengths
 
+_MCP_NAMED = r"(?i)(^|[^a-z0-9])(mcp|model[_ -]context[_ -]protocol)([^a-z0-9]|$)"
+"""In metadata: the protocol's name as a word of a key or value, as in `mcp_server`."""
 _SHOWN = 20
 """Names that a sequence shows in words before it is cut."""
 
@@ -92,7 +94,7 @@ def mcp(t: MetricTables) -> pl.DataFrame:
         mcp_not_lower_case=cased.sum(),
         mcp_not_an_object=broken.sum(),
     )
-    named = pl.col("metadata").str.contains(r"(?i)mcp|model_context_protocol")
+    named = pl.col("metadata").str.contains(_MCP_NAMED)
     counts = [c for c in calls.columns if c.startswith("mcp_")]
     return (
         t.turns.select("unit", named=named.fill_null(value=False))

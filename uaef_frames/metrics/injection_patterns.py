@@ -46,6 +46,8 @@ _ALNUM = "a-zıİ0-9"
 _WORD = f"[{_ALNUM}]+"
 _BLANK = r"\x20"
 _START = f"(?:^|[^{_ALNUM}])"
+# `$` also matches before a last line break in Python, not in Rust: beside a `$` there must stand a
+# class that takes the line break.
 _END = f"(?:[^{_ALNUM}]|$)"
 # Anything but letters, but not the end of a sentence: "Hope you are well. Now a question" must
 # not read as "you are now a".
@@ -242,7 +244,7 @@ FAMILIES: dict[str, str] = {
     ),
     "jailbreak": _family(
         # this is a jailbreak; jailbreak the model; phones and their warranties stay out
-        rf"{_START}{_JAIL}break{_BLANK}*(?:[.!,;:)\]*\"']|$)",
+        rf"{_START}{_JAIL}break{_BLANK}*(?:[.!,;:)\]*\"'\n]|$)",
         rf"{_START}{_JAIL}break this(?:[^{_ALNUM}{_BLANK}?]|$)",
         f"{_START}{_JAIL}break(?:ing|er)? (?:modes?|prompts?|attacks?|commands?|sequences?"
         f"|protocols?|codes?|attempts?|scripts?|yourself|you|your|now|and|complete|{_SWITCHED_ON}"
@@ -256,7 +258,7 @@ FAMILIES: dict[str, str] = {
         f"{_START}{_DAN} modes?{_END}",
         f"{_START}(?:act(?:ing)? (?:as|like)|become|simulate|{_YOU_ARE} (?:now|going to (?:be|act"
         f" as))|(?:respond|answer|roleplay) as|play)(?: the)? {_DAN}{_BLANK}*"
-        f'(?:$|[,;:.!()"]| (?:which|who|an? {_MODEL}|do anything|stands|and){_END})',
+        rf'(?:$|[,;:.!()"\n]| (?:which|who|an? {_MODEL}|do anything|stands|and){_END})',
         f"{_START}{_DAN} do anything now{_END}",
         rf"{_ORDER}do anything now(?:[^{_ALNUM}{_BLANK}]|$)",
         f"{_START}(?:(?:you|who|that|which|it|dan) (?:can|will|could|may|must|shall|(?:is|are) "

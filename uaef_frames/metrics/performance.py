@@ -17,7 +17,7 @@ def latency_score(c: Constants) -> Scored:
     ms = pl.col("latency_s") * 1000
     return Scored(
         score=pl.when(ms <= c.threshold_ms).then(1.0).otherwise(c.threshold_ms / ms),
-        reasoning=pl.format("{} ms against {} ms", ms.round(0).cast(pl.Int64), _text(c.threshold_ms)),
+        reasoning=pl.format("{} ms against {} ms", ms.round(0).cast(pl.Int64, strict=False), _text(c.threshold_ms)),
         details=pl.struct(latency_s="latency_s"),
         unless=(*_sane("latency_s"),),
     )

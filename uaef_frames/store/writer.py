@@ -22,6 +22,11 @@ from uaef_frames.errors import StoreError
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
+_REPEATING = frozenset(
+    ("run_id", "session_id", "topology", "role", "agent", "name", "status", "event_type")
+    + ("from_agent", "to_agent", "metric", "dimension", "warning", "reasoning", "details", "source")
+)
+"""Columns that say the same thing often: worth a dictionary. Text that does not is written as it is."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -98,6 +103,7 @@ class RunWriter:
                 self._arrow(table, empty).schema,
                 compression="zstd",
                 compression_level=1,
+                use_dictionary=[n for n in empty.columns if n in _REPEATING],
             )
         return self._writers[table]
 

@@ -6,7 +6,7 @@ Puts the reader behind the adapters' common face; what an event means is the rea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from uaef_frames.adapters.langgraph.payloads import CheckedPayload, check_payload, group_payloads
 from uaef_frames.adapters.langgraph.reader import ReadOptions, read_session, read_single
@@ -14,6 +14,9 @@ from uaef_frames.conversations import Conversations
 from uaef_frames.errors import AdapterTransformationError, ConfigError
 from uaef_frames.rows import SessionRows
 from uaef_frames.traces import SessionDict, Trace, join_traces
+
+if TYPE_CHECKING:
+    from uaef_frames.adapters.langgraph.bulk import BulkReader
 
 
 class LangGraphAdapter:
@@ -43,6 +46,13 @@ class LangGraphAdapter:
         if isinstance(agents, str):
             raise ConfigError("agents is a list of names, not one text")
         self.options = ReadOptions(topology, None if agents is None else tuple(agents), messages_key)
+
+    @property
+    def bulk(self) -> BulkReader | None:
+        """A native reader of regular lines; None where the options ask for a closer look."""
+        from uaef_frames.adapters.langgraph.bulk import BulkReader
+
+        return BulkReader() if self.options == ReadOptions() else None
 
     def check(self, record: Any, position: int = 1) -> CheckedPayload:
         """One payload, checked; `position` is its place in the input, from 1.

@@ -1,0 +1,287 @@
+"""The command line: the same verbs as the library, for people at a terminal and for machines.
+
+Formats and exits; every answer comes from the public functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uaef_frames.errors import UaefError
+from uaef_frames.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from uaef_frames.store import Run
+
+app = typer.Typer(
+    name="uaef-frames",
+    help="Evaluate multi-turn AI-agent conversations as dataframes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
+
+
+@app.command()
+def score(
+    payloads: Annotated[
+        list[str], typer.Argument(help="JSON lines of turn payloads: paths or globs (.gz, .zst too).")
+    ],
+    ground_truth: Annotated[
+        list[str] | None, typer.Option("--ground-truth", "-g", help="JSON lines or Parquet.")
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", "-m", help="Metrics, separated by commas.")
+    ] = None,
+    metric_set: Annotated[
+        str | None, typer.Option(help="A set of metrics: default, all, deterministic, judge, …")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of runs.")] = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Part of the run's id, for people.")] = None,
+    adapter: Annotated[str, typer.Option(help="langgraph or openai.")] = "langgraph",
+    fail_under: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Exit with 1 if the mean overall score is below this."),
+    ] = None,
+    on_error: Annotated[
+        str, typer.Option(help="reject: keep bad records aside; raise: stop at the first.")
+    ] = "reject",
+    as_json: Json = False,
+) -> None:
+    """Score a dataset and keep the result as a run."""
+    from uaef_frames.dataset import evaluate_dataset
+
+    if on_error not in ("reject", "raise"):
+        raise typer.BadParameter("reject or raise", param_hint="--on-error")
+    wanted = None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()]
+    with _Progress(quiet=as_json) as progress:
+        run = evaluate_dataset(
+            payloads,
+            ground_truth or None,
+            wanted,
+            metric_set,
+            out=out,
+            name=name,
+            adapter=adapter,
+            on_error="raise" if on_error == "raise" else "reject",
+            progress=progress,
+        )
+    _print_run(run, as_json)
+    overall = run.info["mean_overall"]
+    if fail_under is not None and (overall is None or overall < fail_under):
+        shown = "nothing was scored" if overall is None else f"the mean overall score is {overall:.3f}"
+        _complain(f"{shown}, below --fail-under {fail_under:g}")
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    worst: Annotated[int, typer.Option(min=0, help="How many of the worst turns.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Show a run: its dimensions, its metrics and its worst turns."""
+    from uaef_frames.store import open_run
+
+    opened = open_run(run)
+    _print_run(opened, as_json, worst)
+
+
+@app.command()
+def sql(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    query: Annotated[str, typer.Argument(help="One SELECT over the run's tables.")],
+    as_json: Json = False,
+) -> None:
+    """Ask a run in SQL (DuckDB, read-only)."""
+    from uaef_frames.store import open_run
+
+    frame = open_run(run).sql(query)
+    if as_json:
+        _print_json(frame.to_dicts())
+    else:
+        _print_table(frame)
+
+
+@app.command()
+def metrics(as_json: Json = False) -> None:
+    """List every metric."""
+    from uaef_frames.metrics import list_metrics
+
+    rows = [
+        {
+            "metric": s.name,
+            "dimension": s.dimension,
+            "phase": s.phase,
+            "by": s.by,
+            "ground_truth": s.ground_truth,
+            "constants": dict(s.constants),
+            "description": s.description,
+        }
+        for s in list_metrics()
+    ]
+    if as_json:
+        _print_json(rows)
+        return
+    shown = [
+        {**r, "constants": ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in r["constants"].items())}
+        for r in rows
+    ]
+    _print_rows([*shown[0]], [list(map(str, r.values())) for r in shown])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: 0 well, 1 for a failed threshold or error, 2 for bad usage."""
+    import warnings
+
+    warnings.showwarning = _show_warning
+    try:
+        app(args=arguments, standalone_mode=True)
+    except UaefError as error:
+        _complain(str(error))
+        usage = isinstance(error, ValueError) and type(error).__name__ == "ConfigError"
+        raise SystemExit(2 if usage else 1) from None
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was kept")
+        raise SystemExit(130) from None
+
+
+def _print_run(run: Run, as_json: bool, worst: int = 0) -> None:
+    if as_json:
+        info = {k: v for k, v in run.info.items() if k != "config"}
+        _print_json(
+            {
+                **info,
+                "path": str(run.path),
+                "dimensions": run.dimension_summary().to_dicts(),
+                "metrics_summary": run.summary().to_dicts(),
+            }
+        )
+        return
+    _print(repr(run))
+    _print_table(run.dimension_summary())
+    _print_table(run.summary())
+    if worst:
+        _print("worst turns")
+        _print_table(run.worst_turns(worst))
+    _print(f"{run.path}")
+    _print(f'ask more: uaef-frames sql {run.path} "select * from session_scores limit 5"')
+
+
+def _print_table(frame: pl.DataFrame) -> None:
+    rows = [[_cell(v) for v in row] for row in frame.iter_rows()]
+    numeric = {n for n, t in frame.schema.items() if t.is_numeric()}
+    _print_rows(frame.columns, rows, numeric)
+
+
+def _print_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: set[str] | None = None
+) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in (numeric or ()) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console().print(table)
+
+
+def _cell(value: object) -> str:
+    """A cell as text that cannot steer a terminal: agents' words come here."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = str(value)
+    visible = "".join(c if c.isprintable() else " " for c in text[:200])
+    return visible + ("…" if len(text) > 200 else "")
+
+
+def _print(text: str) -> None:
+    _console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_json(value: object) -> None:
+    import orjson
+
+    text = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    sys.stdout.write(text.decode() + "\n")
+
+
+def _complain(text: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print(f"error: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print(f"warning: {message}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    console = Console()
+    # A pipe has no width; a table cut at 80 columns helps nobody who reads it from a file.
+    return console if console.is_terminal else Console(width=200)
+
+
+class _Progress:
+    """A bar on a terminal, nothing anywhere else."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._quiet = quiet
+
+    def __enter__(self) -> Any:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if self._quiet or not console.is_terminal:
+            return None
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = [TextColumn("scoring turns"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task("turns", total=None)
+        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        _print(__version__)
+        raise typer.Exit
+
+
+if __name__ == "__main__":
+    main()
