@@ -1,4 +1,4 @@
-"""Deterministic payloads of any size: five turns a session, three tool calls a turn, about 2 KB a turn.
+"""Deterministic payloads of any size: 5 turns a session, 3 tool calls a turn, about 2 KB a turn.
 
 Owns the shape of the benchmark's input and nothing of how it is scored. One argument decides every
 byte: the number of turns. Mistakes (a missing call, another order, another argument, an injection)
@@ -21,11 +21,60 @@ TURNS_PER_SESSION = 5
 CALLS_PER_TURN = 3
 TOOLS = ("search_flights", "book_flight", "get_weather", "search_hotels", "convert", "cancel")
 CITIES = ("LIS", "AMS", "JFK", "SFO", "NRT", "GRU", "CDG", "MAD")
-WORDS = (
-    "the flight leaves at noon and the hotel is close to the old harbour where boats arrive from "
-    "the islands every hour please check whether breakfast is part of the price or can be added "
-    "later because two of us travel with children and would like a quiet room over the garden"
-).split()
+WORDS = [
+    "the",
+    "flight",
+    "leaves",
+    "at",
+    "noon",
+    "and",
+    "the",
+    "hotel",
+    "is",
+    "close",
+    "to",
+    "the",
+    "old",
+    "harbour",
+    "where",
+    "boats",
+    "arrive",
+    "from",
+    "the",
+    "islands",
+    "every",
+    "hour",
+    "please",
+    "check",
+    "whether",
+    "breakfast",
+    "is",
+    "part",
+    "of",
+    "the",
+    "price",
+    "or",
+    "can",
+    "be",
+    "added",
+    "later",
+    "because",
+    "two",
+    "of",
+    "us",
+    "travel",
+    "with",
+    "children",
+    "and",
+    "would",
+    "like",
+    "a",
+    "quiet",
+    "room",
+    "over",
+    "the",
+    "garden",
+]
 
 
 def sessions(turns: int, seed: int = 7) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any]]]:
@@ -60,7 +109,9 @@ def write(turns: int, folder: Path) -> tuple[Path, Path]:
 
 
 def _turn(rng: random.Random, sid: str, turn: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    calls = [{"name": rng.choice(TOOLS), "arguments": _arguments(rng)} for _ in range(CALLS_PER_TURN)]
+    calls = [
+        {"name": rng.choice(TOOLS), "arguments": _arguments(rng)} for _ in range(CALLS_PER_TURN)
+    ]
     expected = [dict(call) for call in calls]
     slip = rng.random()
     if slip < 0.10:
@@ -111,7 +162,11 @@ def _answer(content: str, key: str, read: int, wrote: int) -> dict[str, Any]:
     return {
         **_message("ai", content, f"b-{key}"),
         "tool_calls": [],
-        "usage_metadata": {"input_tokens": read, "output_tokens": wrote, "total_tokens": read + wrote},
+        "usage_metadata": {
+            "input_tokens": read,
+            "output_tokens": wrote,
+            "total_tokens": read + wrote,
+        },
     }
 
 

@@ -51,7 +51,7 @@ def evaluate(
             `batch_evaluate`); anything unknown among the other arguments.
         AdapterTransformationError: A raw record cannot be read.
     """
-    options = {
+    options: dict[str, Any] = {
         "dimension_weights": dimension_weights,
         "thresholds": thresholds,
         "constants": constants,
@@ -106,7 +106,7 @@ def batch_evaluate(
     """
     if isinstance(traces, AgentTrace | MultiAgentTrace | Mapping | str):
         raise ValueError("batch_evaluate() takes a list; use evaluate() for one trace or session")
-    options = {
+    options: dict[str, Any] = {
         "dimension_weights": dimension_weights,
         "thresholds": thresholds,
         "constants": constants,
@@ -114,7 +114,7 @@ def batch_evaluate(
     items = list(traces)
     if adapter is not None:
         plan = make_plan(metrics, metric_set, **options)
-        truths = ground_truths if ground_truths is not None else {}
+        truths: Any = ground_truths if ground_truths is not None else {}
         return evaluate_records(items, truths, plan, get_adapter(adapter))
     return OfflineEvaluator(metrics, metric_set, **options).evaluate_batch(items, ground_truths)
 

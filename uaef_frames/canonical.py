@@ -48,11 +48,13 @@ def canonical_json(value: object) -> str:
 def canonical_texts(texts: Iterable[str]) -> list[str]:
     """`canonical_json` of many JSON texts, which are known to be JSON."""
     loads_one, dumps_one, maybe_float = orjson.loads, orjson.dumps, _MAYBE_FLOAT.search
-    return [
-        canonical_json(loads_one(text)) if maybe_float(made) else made.decode()
-        for text in texts
-        if (made := dumps_one(loads_one(text), option=_SORTED)) is not None
-    ]
+    made: list[str] = []
+    for text in texts:
+        canonical = dumps_one(loads_one(text), option=_SORTED)
+        made.append(
+            canonical_json(loads_one(text)) if maybe_float(canonical) else canonical.decode()
+        )
+    return made
 
 
 def scrub(text: str) -> str:

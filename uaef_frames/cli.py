@@ -35,7 +35,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines inst
 @app.command()
 def score(
     payloads: Annotated[
-        list[str], typer.Argument(help="JSON lines of turn payloads: paths or globs (.gz, .zst too).")
+        list[str],
+        typer.Argument(help="JSON lines of turn payloads: paths or globs (.gz, .zst too)."),
     ],
     ground_truth: Annotated[
         list[str] | None, typer.Option("--ground-truth", "-g", help="JSON lines or Parquet.")
@@ -79,7 +80,9 @@ def score(
     _print_run(run, as_json)
     overall = run.info["mean_overall"]
     if fail_under is not None and (overall is None or overall < fail_under):
-        shown = "nothing was scored" if overall is None else f"the mean overall score is {overall:.3f}"
+        shown = (
+            "nothing was scored" if overall is None else f"the mean overall score is {overall:.3f}"
+        )
         _complain(f"{shown}, below --fail-under {fail_under:g}")
         raise typer.Exit(1)
 
@@ -118,7 +121,7 @@ def metrics(as_json: Json = False) -> None:
     """List every metric."""
     from uaef_frames.metrics import list_metrics
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "metric": s.name,
             "dimension": s.dimension,
@@ -134,7 +137,13 @@ def metrics(as_json: Json = False) -> None:
         _print_json(rows)
         return
     shown = [
-        {**r, "constants": ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in r["constants"].items())}
+        {
+            **r,
+            "constants": ", ".join(
+                f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}"
+                for k, v in r["constants"].items()
+            ),
+        }
         for r in rows
     ]
     _print_rows([*shown[0]], [list(map(str, r.values())) for r in shown])
@@ -193,7 +202,9 @@ def _print_rows(
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in (numeric or ()) else "left", overflow="fold")
+        table.add_column(
+            column, justify="right" if column in (numeric or ()) else "left", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     _console().print(table)
@@ -263,11 +274,19 @@ class _Progress:
             TimeRemainingColumn,
         )
 
-        columns = [TextColumn("scoring turns"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+        columns = [
+            TextColumn("scoring turns"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        ]
         self._bar = Progress(*columns, console=console, transient=True)
         self._bar.start()
         self._task = self._bar.add_task("turns", total=None)
-        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
+        return self._advance
+
+    def _advance(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:

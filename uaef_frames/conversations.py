@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -27,6 +27,7 @@ from uaef_frames.traces import (
 
 _TABLES = ("turns", "messages", "tool_calls", "handoffs")
 _SCHEMAS = {name: schemas.RUN_TABLES[name] for name in _TABLES}
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Conversations:
@@ -84,7 +85,9 @@ class Conversations:
         frames = {name: pl.concat([getattr(p, name) for p in parts]) for name in _TABLES}
         joined = cls(**frames)
         ids = [i for p in parts for i in p.session_ids]
-        twice = next((i for i in ids if ids.count(i) > 1), None) if len(set(ids)) < len(ids) else None
+        twice = (
+            next((i for i in ids if ids.count(i) > 1), None) if len(set(ids)) < len(ids) else None
+        )
         if twice is not None:
             raise ConfigError(f"session {twice!r} is in more than one part")
         return joined._renumbered()
@@ -123,7 +126,7 @@ class Conversations:
         return self
 
     def to_traces(self) -> list[SessionDict]:
-        """Session dicts: AgentTrace or MultiAgentTrace a turn, and the full trace of each session."""
+        """Session dicts: an AgentTrace or MultiAgentTrace a turn, and the full trace of each."""
         grouped = {
             name: _rows_by_turn(getattr(self, name), cls)
             for name, cls in (
@@ -160,11 +163,13 @@ class Conversations:
         source = Path(folder)
         missing = [n for n in _TABLES if not (source / f"{n}.parquet").is_file()]
         if missing:
-            raise ConfigError(f"{source} holds no {missing[0]}.parquet: it is not a conversations folder")
+            raise ConfigError(
+                f"{source} holds no {missing[0]}.parquet: it is not a conversations folder"
+            )
         frames = {
             name: pl.read_parquet(source / f"{name}.parquet")
             .select(list(schemas.columns(schema)))
-            .cast(dict(schemas.columns(schema)))
+            .cast(cast("Any", dict(schemas.columns(schema))))
             for name, schema in _SCHEMAS.items()
         }
         return cls(**frames)
@@ -177,10 +182,12 @@ class Conversations:
 
     def _repr_html_(self) -> str:
         shown = self.turns.select("session_id", "turn_id", "topology", "query", "response").head(10)
-        return f"<p>{escape(repr(self))}</p>{shown._repr_html_()}"
+        return f"<p>{escape(repr(self))}</p>{shown._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
 
     def _renumbered(self) -> Conversations:
-        ids = self.turns.select(pl.col("session_id").unique(maintain_order=True)).with_row_index("at")
+        ids = self.turns.select(pl.col("session_id").unique(maintain_order=True)).with_row_index(
+            "at"
+        )
         turns = (
             self.turns.drop("session_index")
             .join(ids, on="session_id", how="left", maintain_order="left")
@@ -195,5 +202,7 @@ def _rows_by_turn(frame: pl.DataFrame, row_type: type[Any]) -> dict[tuple[str, i
     columns = frame.select("session_id", "turn_id", *fields)
     grouped: dict[tuple[str, int], list[Any]] = {}
     for sid, turn, *values in columns.iter_rows():
-        grouped.setdefault((sid, turn), []).append(row_type(**dict(zip(fields, values, strict=True))))
+        grouped.setdefault((sid, turn), []).append(
+            row_type(**dict(zip(fields, values, strict=True)))
+        )
     return grouped

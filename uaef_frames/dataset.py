@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import polars as pl
 
 from uaef_frames import schemas
-from uaef_frames.adapters.base import Adapter
 from uaef_frames.adapters.batches import Batch, get_batch_reader
 from uaef_frames.adapters.lines import LineIndex, index_lines, open_sources
 from uaef_frames.errors import InputFileError, warn
@@ -29,12 +28,15 @@ from uaef_frames.evaluation.engine import warn_without_judge
 from uaef_frames.evaluation.plan import Plan, make_plan
 from uaef_frames.evaluation.score import score
 from uaef_frames.evaluation.units import lay_out
-from uaef_frames.expectations import Expectations
 from uaef_frames.ground_truth_files import TruthReader
 from uaef_frames.rows import Reject, rejects_frame
 from uaef_frames.store.run import Run, config_json
 from uaef_frames.store.writer import RunWriter, new_run_id
 from uaef_frames.version import __version__
+
+if TYPE_CHECKING:
+    from uaef_frames.adapters.base import Adapter
+    from uaef_frames.expectations import Expectations
 
 Payloads: TypeAlias = str | Path | Iterable[Any]
 OnError: TypeAlias = Literal["reject", "raise"]
@@ -146,11 +148,15 @@ def _batches(index: LineIndex, size: int) -> Iterator[pl.DataFrame]:
     placed = lines.join(order, on="session_id", how="left", maintain_order="left")
     if not placed["place"].is_sorted():
         placed = placed.sort("place", maintain_order=True)
-    begins = placed.with_row_index("row").group_by("place", maintain_order=True).agg(
-        pl.col("row").first()
+    begins = (
+        placed.with_row_index("row")
+        .group_by("place", maintain_order=True)
+        .agg(pl.col("row").first())
     )
     # A batch begins with the first session that begins in the next `size` lines.
-    edges = begins.group_by(pl.col("row") // size, maintain_order=True).agg(at=pl.col("row").first())
+    edges = begins.group_by(pl.col("row") // size, maintain_order=True).agg(
+        at=pl.col("row").first()
+    )
     starts = edges["at"].to_list()
     for start, end in zip(starts, [*starts[1:], placed.height], strict=True):
         yield placed[start:end].drop("place")
@@ -242,7 +248,9 @@ def _write(
     writer.append("turns", turns.with_columns(session_index=pl.col("at")))
     for name in ("messages", "tool_calls", "handoffs"):
         writer.append(name, getattr(happened, name))
-    writer.append("scores", found.scores.sort("session_unit", maintain_order=True).with_columns(run))
+    writer.append(
+        "scores", found.scores.sort("session_unit", maintain_order=True).with_columns(run)
+    )
     writer.append("dimensions", found.dimensions.with_columns(run))
     labels = expectations.session_expectations.select("session_id", "labels")
     rejected = Counter(r.session_id for r in batch.rejects if r.session_id is not None)

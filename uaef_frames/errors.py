@@ -110,7 +110,7 @@ class InputFileError(UaefError, ValueError):
 
 def warn(message: str) -> None:
     """Warn the caller: the warning names the first line outside this package."""
-    level, frame = 1, sys._getframe()
+    level, frame = 1, sys._getframe()  # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, UserWarning, stacklevel=level)

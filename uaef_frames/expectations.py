@@ -75,7 +75,7 @@ class Expectations:
         owners = [(s.session_id, None, s.tools or []) for s in held if not _turns_say_tools(s)]
         owners += [(s.session_id, t.turn_id, t.tools or []) for s, t in turns]
         calls = [(sid, turn, i, n, a) for sid, turn, c in owners for i, (n, a) in enumerate(c)]
-        columns = zip(*calls, strict=True) if calls else ([] for _ in range(5))
+        columns: list[Any] = list(zip(*calls, strict=True)) if calls else [[]] * 5
         return cls(
             _frame(
                 schemas.TurnExpectations,
@@ -178,10 +178,14 @@ class Expectations:
         source = Path(folder)
         missing = [n for n in _TABLES if not (source / f"{n}.parquet").is_file()]
         if missing:
-            raise ConfigError(f"{source} holds no {missing[0]}.parquet: it is no expectations folder")
+            raise ConfigError(
+                f"{source} holds no {missing[0]}.parquet: it is no expectations folder"
+            )
         return cls(
             *(
-                pl.read_parquet(source / f"{name}.parquet").cast(dict(schemas.columns(schema)))
+                pl.read_parquet(source / f"{name}.parquet").cast(
+                    cast("Any", dict(schemas.columns(schema)))
+                )
                 for name, schema in zip(_TABLES, _SCHEMAS, strict=True)
             )
         )
@@ -194,7 +198,7 @@ class Expectations:
 
     def _repr_html_(self) -> str:
         shown = self.session_expectations.select("session_id", "expected_output", "labels").head(10)
-        return f"<p>{escape(repr(self))}</p>{shown._repr_html_()}"
+        return f"<p>{escape(repr(self))}</p>{shown._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
 
 
 def session_truth(session_id: str, truth: GroundTruth) -> SessionTruth:
@@ -234,7 +238,7 @@ def per_turn(
 
 
 def read_calls(value: object, session_id: str | None = None) -> Calls | None:
-    """Expected calls from a list of ToolCall, of dicts or of names, or from such a list as JSON text.
+    """Expected calls from a list of ToolCall, of dicts or of names, or from its JSON text.
 
     A dict names the tool as `name` or `tool_name` and its arguments as `arguments`, `parameters` or
     `args`, an object or its JSON text. None, NaN and blank text say nothing; `[]` says none.
@@ -249,14 +253,14 @@ def read_calls(value: object, session_id: str | None = None) -> Calls | None:
             value = loads(value)
         except ValueError as error:
             raise GroundTruthError(
-                f"expected tool calls are not JSON: {_shown(value)} ({error}); write a list such as "
-                '[{"name": "search", "arguments": {"city": "Lisbon"}}]',
+                f"expected tool calls are not JSON: {_shown(value)} ({error}); write a list such "
+                'as [{"name": "search", "arguments": {"city": "Lisbon"}}]',
                 session_id=session_id,
             ) from error
         if value is None:
             return None
     if isinstance(value, Mapping):
-        value = [value]
+        value = [cast("object", value)]
     if not isinstance(value, list | tuple):
         raise GroundTruthError(
             f"expected tool calls are a list, not {_shown(value)}", session_id=session_id
@@ -283,7 +287,7 @@ def text_or_none(value: object) -> str | None:
         return scrub(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return canonical_json(value) if isinstance(value, dict | list) else scrub(str(value))
+    return scrub(str(value)) if not isinstance(value, dict | list) else canonical_json(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _entry_text(value: object) -> str | None:
@@ -305,24 +309,30 @@ def _read_call(call: object, session_id: str | None) -> tuple[str, str]:
     name = next((fields[k] for k in ("name", "tool_name") if k in fields), None)
     if not isinstance(name, str):
         raise GroundTruthError(
-            f"an expected tool call has no name: {_shown(call)}", session_id=session_id
+            f"an expected tool call has no name: {_shown(fields)}", session_id=session_id
         )
+    return scrub(name), canonical_json(_arguments(fields, name, session_id))
+
+
+def _arguments(fields: Mapping[str, object], name: str, session_id: str | None) -> object:
     keys = ("arguments", "parameters", "args")
-    arguments = next((fields[k] for k in keys if fields.get(k) is not None), {})
-    if isinstance(arguments, str):
+    given = next((fields[k] for k in keys if fields.get(k) is not None), None)
+    if given is None:
+        return {}
+    if isinstance(given, str):
         try:
-            arguments = loads(arguments) if arguments.strip() else {}
+            given = cast("object", loads(given)) if given.strip() else cast("object", {})
         except ValueError as error:
             raise GroundTruthError(
-                f"the arguments expected of {name!r} are not JSON: {_shown(arguments)}",
+                f"the arguments expected of {name!r} are not JSON: {_shown(given)}",
                 session_id=session_id,
             ) from error
-    if not isinstance(arguments, Mapping):
-        raise GroundTruthError(
-            f"the arguments expected of {name!r} are no object: {_shown(arguments)}",
-            session_id=session_id,
-        )
-    return scrub(name), canonical_json(dict(cast("Mapping[str, object]", arguments)))
+    if isinstance(given, Mapping):
+        return dict(cast("Mapping[str, object]", given))
+    raise GroundTruthError(
+        f"the arguments expected of {name!r} are no object: {_shown(given)}",
+        session_id=session_id,
+    )
 
 
 def _turns_say_tools(truth: SessionTruth) -> bool:

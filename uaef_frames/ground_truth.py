@@ -113,7 +113,7 @@ def build_ground_truth(
 
     Args:
         row: As `parse_ground_truth_row` takes it.
-        events: Stream events of the turn; their tool results are the context where the row has none.
+        events: Stream events of the turn; their tool results are the context if the row has none.
 
     Raises:
         GroundTruthError: The row cannot be read.
@@ -318,7 +318,7 @@ def _documents(value: object) -> list[str]:
             parsed = loads(value)
         except ValueError:
             return [scrub(value)]
-        value = parsed if isinstance(parsed, list) else value
+        value = cast("object", parsed) if isinstance(parsed, list) else value
     if isinstance(value, list | tuple):
         texts = (text_or_none(v) for v in cast("Sequence[object]", value))
         return [t for t in texts if t is not None]

@@ -35,7 +35,7 @@ class TruthBulkReader:
         """What the regular rows say, and the other rows."""
         if rows.is_empty():
             return Expectations.empty(), rows
-        parsed = self._parser.parse(index.arrow(rows))
+        parsed = self._parser.parse(index.texts(rows))
         if parsed is None:
             return Expectations.empty(), rows
         twice = rows["session_id"].is_duplicated()
@@ -51,7 +51,7 @@ class TruthBulkReader:
                 calls.filter(~_is_plain_call().fill_null(value=False))["row"],
             ]
         )
-        left = pl.Series("left", [False]).new_from_index(0, rows.height).scatter(bad, True)  # noqa: FBT003
+        left = pl.Series("left", [False]).new_from_index(0, rows.height).scatter(bad, True)
         kept = lines.filter(~left).select("row", "session_id")
         return _tables(kept, outputs, stated, calls), rows.filter(left)
 

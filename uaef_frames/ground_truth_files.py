@@ -5,9 +5,9 @@ Knows where the rows of a session stand; what a row says is `ground_truth`'s bus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import orjson
 import polars as pl
@@ -22,6 +22,9 @@ from uaef_frames.ground_truth import (
 )
 from uaef_frames.ground_truth_bulk import TruthBulkReader
 from uaef_frames.rows import Reject
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class TruthReader:
@@ -87,7 +90,7 @@ class TruthReader:
         collected = TruthCollector()
         rejects: list[Reject] = []
         for row, line in zip(rows.iter_rows(named=True), index.read(rows), strict=True):
-            source = index.sources[row["file"]].name
+            source = index.source(row["file"]).name
             try:
                 collected.add(parse_ground_truth_row(record_of_line(line)), source, row["line"])
             except GroundTruthError as error:

@@ -21,9 +21,9 @@ class _Model(BaseModel):
 class Message(_Model):
     """One message of a conversation.
 
-    `content` is text only; what a model emitted as reasoning stands in `reasoning`. Token counts are
-    those the model reported for this message, None where it reported none. `is_synthetic` marks text
-    that the harness wrote, not a model or a person: it is never an answer and never work.
+    `content` is text only; what a model emitted as reasoning stands in `reasoning`. Token counts
+    are those the model reported for this message, None where it reported none. `is_synthetic`
+    marks text that the harness wrote, not a model or a person: never an answer, never work.
     """
 
     role: Role
@@ -206,9 +206,9 @@ class GroundTruth(_Model):
 
     Attributes:
         expected_output: The answer that was wanted; None says nothing about it.
-        expected_tool_calls: None says nothing about tools; an empty list says that none is expected.
-        expected_arguments: Free-form; `per_turn_expected` and `per_turn_tools`, lists with one entry
-            a turn, are read by multi-turn evaluation, `chatbot_role` and `system_instructions` too.
+        expected_tool_calls: None says nothing about tools; an empty list: none is expected.
+        expected_arguments: Free-form; multi-turn evaluation reads `per_turn_expected` and
+            `per_turn_tools` (lists with one entry a turn), `chatbot_role`, `system_instructions`.
         context_documents: What the answer may rest on.
     """
 
@@ -222,13 +222,13 @@ class GroundTruth(_Model):
     def _absent_arguments_are_empty(cls, data: Any) -> Any:
         if isinstance(data, dict):
             fields = cast("dict[str, Any]", data)
-            empty = {"expected_arguments": {}, "context_documents": []}
+            empty: dict[str, Any] = {"expected_arguments": {}, "context_documents": []}
             return {k: empty[k] if v is None and k in empty else v for k, v in fields.items()}
         return data
 
 
 class MetricScore(_Model):
-    """One metric's score. `score` is in [0, 1], higher is better; None carries a `warning` in metadata."""
+    """One metric's score, in [0, 1], higher is better; None carries a `warning` in metadata."""
 
     metric_name: str
     score: float | None = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from uaef_frames import schemas
+from uaef_frames.arrow import text_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +39,7 @@ class MessageRow:
 
 @dataclass(slots=True)
 class CallRow:
-    """One row of `tool_calls`, without its keys. `arguments` is canonical JSON, None if malformed."""
+    """One row of `tool_calls`, without its keys; `arguments` None: they are malformed."""
 
     name: str
     arguments: str | None = "{}"
@@ -126,7 +127,9 @@ def stack(sessions: Iterable[SessionRows], first_index: int = 0) -> dict[str, pl
             schema,
             [row for t in turns for row in rows_of(t)],
             {
-                "session_id": [sid for (sid, _), n in zip(keyed, sizes, strict=True) for _ in range(n)],
+                "session_id": [
+                    sid for (sid, _), n in zip(keyed, sizes, strict=True) for _ in range(n)
+                ],
                 "turn_id": [t.turn_id for t, n in zip(turns, sizes, strict=True) for _ in range(n)],
                 index: [i for n in sizes for i in range(n)],
             },
@@ -142,10 +145,7 @@ def table(schema: type[dy.Schema], data: Mapping[str, Sequence[Any]]) -> pl.Data
 
 def _column(name: str, values: Sequence[Any], dtype: pl.DataType) -> pl.Series:
     if isinstance(dtype, pl.List):
-        # Arrow builds lists of lists some fifty times as fast.
-        import pyarrow as pa
-
-        return pl.Series(name, pa.array(values, pa.large_list(pa.large_string())))
+        return text_lists(name, values)
     return pl.Series(name, values, dtype=dtype, strict=dtype != pl.Float64)
 
 

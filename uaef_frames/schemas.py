@@ -23,7 +23,7 @@ _TURN = "The turn's number as its payload gave it."
 
 
 class Turns(dy.Schema):
-    """One row a turn. Numbers are as received: a NaN or negative value is kept for metrics to name."""
+    """One row a turn. Numbers are as received, NaN and negative ones too: metrics name them."""
 
     session_id = dy.String(primary_key=True, description=_SESSION)
     turn_id = dy.Int64(primary_key=True, description=_TURN)
@@ -47,7 +47,10 @@ class Turns(dy.Schema):
         nullable=True, allow_nan=True, allow_inf=True, description="USD; null: unknown."
     )
     throughput_rps = dy.Float64(
-        nullable=True, allow_nan=True, allow_inf=True, description="Requests a second; null: unknown."
+        nullable=True,
+        allow_nan=True,
+        allow_inf=True,
+        description="Requests a second; null: unknown.",
     )
     quality_score = dy.Float64(
         nullable=True, allow_nan=True, allow_inf=True, description="The trace's own, if it has one."
@@ -112,7 +115,9 @@ class TurnExpectations(dy.Schema):
     """What one turn should have done."""
 
     session_id = dy.String(primary_key=True, description=_SESSION)
-    turn_id = dy.Int64(primary_key=True, description="The turn's number, or position: `positional`.")
+    turn_id = dy.Int64(
+        primary_key=True, description="The turn's number, or position: `positional`."
+    )
     positional = dy.Bool(description="turn_id counts turns 1..N, whatever the payload calls them.")
     expected_output = dy.String(
         nullable=True, description="null: the session's counts; empty text: none for this turn."
@@ -156,8 +161,12 @@ class Scores(dy.Schema):
     turn_id = dy.Int64(nullable=True, description="null: the conversation's own score.")
     metric = dy.String(description="The metric's name.")
     dimension = dy.String(description="The dimension it counts in.")
-    score = dy.Float64(nullable=True, min=0, max=1, description="[0, 1], 1 is good; null: see warning.")
-    warning = dy.String(nullable=True, description="Why there is no score; null where there is one.")
+    score = dy.Float64(
+        nullable=True, min=0, max=1, description="[0, 1], 1 is good; null: see warning."
+    )
+    warning = dy.String(
+        nullable=True, description="Why there is no score; null where there is one."
+    )
     reasoning = dy.String(nullable=True, description="In words, for a person.")
     details = dy.String(nullable=True, description="JSON object with the figures behind the score.")
 

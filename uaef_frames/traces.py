@@ -16,9 +16,11 @@ from uaef_frames.errors import ConfigError
 from uaef_frames.models import (
     USER_LANE,
     AgentTrace,
+    CallStatus,
     CoordinationEvent,
     Message,
     MultiAgentTrace,
+    Role,
     Step,
     ToolCall,
 )
@@ -49,8 +51,8 @@ def per_turn_traces(item: Trace | Mapping[str, Any]) -> list[Trace]:
         return [item]
     if not isinstance(item, Mapping) or "per_turn_traces" not in item:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(
-            "expected an AgentTrace, a MultiAgentTrace or a session dict with 'per_turn_traces' and "
-            f"'full_trace', not {type(item).__name__}; pass adapter= to evaluate raw records"
+            "expected an AgentTrace, a MultiAgentTrace or a session dict with 'per_turn_traces' "
+            f"and 'full_trace', not {type(item).__name__}; pass adapter= to evaluate raw records"
         )
     traces = item["per_turn_traces"]
     if not isinstance(traces, list | tuple) or not traces:
@@ -75,7 +77,7 @@ def session_of_traces(key: str, traces: Sequence[Trace]) -> SessionRows:
 def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
     """The rows of one trace. The trace itself is left as it is."""
     metadata = dict(trace.metadata)
-    lifted = {name: _number(metadata.pop(name, None)) for name in _LIFTED}
+    lifted: dict[str, Any] = {name: _number(metadata.pop(name, None)) for name in _LIFTED}
     status = metadata.pop("workflow_status", None)
     interrupted = bool(metadata.pop("interrupted", False))
     said = metadata.pop("response", None)
@@ -101,7 +103,9 @@ def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
         row.agents = list(dict.fromkeys(m.agent for m in trace.messages if m.agent is not None))
     questions = [m.content for m in row.messages if m.role == "user" and not m.is_synthetic]
     row.query = "\n\n".join(questions) if questions else None
-    row.response = str(said) if said is not None else (None if interrupted else _answer(row.messages))
+    row.response = (
+        str(said) if said is not None else (None if interrupted else _answer(row.messages))
+    )
     return row
 
 
@@ -126,7 +130,7 @@ def join_traces(session_id: str, traces: Sequence[Trace]) -> Trace:
 
     Latency, tokens and cost are summed over the turns that have them; None where no turn has.
     """
-    sums = {
+    sums: dict[str, Any] = {
         name: _known_sum([getattr(t, name) for t in traces])
         for name in ("latency", "cost", "input_tokens", "output_tokens")
     }
@@ -153,7 +157,9 @@ def _join_multi(
 ) -> MultiAgentTrace:
     names = list(dict.fromkeys(name for t in traces for name in t.agent_traces))
     lanes = {
-        name: join_traces(session_id, [t.agent_traces[name] for t in traces if name in t.agent_traces])
+        name: join_traces(
+            session_id, [t.agent_traces[name] for t in traces if name in t.agent_traces]
+        )
         for name in names
     }
     timeline: list[Step] = []
@@ -260,7 +266,11 @@ def trace_of_row(
     trace_id = f"{row['session_id']}:{row['turn_id']}"
     made = [_message(m) for m in messages]
     called = [_tool_call(c) for c in calls]
-    common = {"trace_id": trace_id, "session_id": row["session_id"], "metadata": metadata}
+    common: dict[str, Any] = {
+        "trace_id": trace_id,
+        "session_id": row["session_id"],
+        "metadata": metadata,
+    }
     tokens = {n: _whole(row[n]) for n in ("input_tokens", "output_tokens")}
     if row["topology"] == "single":
         if row["workflow_status"] is not None:
@@ -327,7 +337,7 @@ def _lanes(
 
 def _message(row: MessageRow) -> Message:
     return Message(
-        role=row.role,
+        role=cast("Role", row.role),
         content=row.content,
         agent=row.agent,
         reasoning=row.reasoning,
@@ -346,7 +356,7 @@ def _tool_call(row: CallRow) -> ToolCall:
         arguments=loads_exactly(row.arguments) if row.arguments is not None else {},
         id=row.tool_call_id,
         result=row.result,
-        status=row.status,
+        status=cast("CallStatus", row.status),
         agent=row.agent,
         raw_arguments=row.raw_arguments,
         message_index=row.message_index,
@@ -354,4 +364,6 @@ def _tool_call(row: CallRow) -> ToolCall:
 
 
 def _whole(value: float | None) -> int | float | None:
-    return int(value) if value is not None and math.isfinite(value) and value.is_integer() else value
+    return (
+        int(value) if value is not None and math.isfinite(value) and value.is_integer() else value
+    )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,7 +19,9 @@ from tests.samples.langgraph_records import (
 )
 from uaef_frames.adapters.langgraph.reader import ReadOptions
 from uaef_frames.errors import AdapterTransformationError
-from uaef_frames.rows import TurnRow
+
+if TYPE_CHECKING:
+    from uaef_frames.rows import TurnRow
 
 HUMAN = human("weather?", "h1")
 ASKS = ai("", "a1", call("get_weather", "c1", city="LIS"), usage=(30, 5))
@@ -275,6 +277,24 @@ def test_every_value_under_a_node_is_read(value: Any) -> None:
     assert said(turn) == [("user", "weather?"), ("assistant", "It is 18C")]
     assert turn.response == "It is 18C"
     assert turn.agents == ["model"]
+
+
+def test_a_state_may_hold_one_message_instead_of_a_list() -> None:
+    turn = read_turn({"messages": ANSWERS})
+    assert (said(turn), turn.agents) == ([("assistant", "It is 18C")], [])
+
+
+def test_a_tools_bare_output_in_astream_events_answers_by_name() -> None:
+    turn = read_turn(
+        {"event": "on_chat_model_end", "data": {"output": ASKS}, "metadata": meta("model")},
+        {
+            "event": "on_tool_end",
+            "name": "get_weather",
+            "data": {"output": {"deg": 18}},
+            "metadata": meta("tools"),
+        },
+    )
+    assert called(turn) == [("get_weather", '{"city":"LIS"}', "ok", '{"deg":18}')]
 
 
 def test_text_under_messages_is_a_human_message() -> None:

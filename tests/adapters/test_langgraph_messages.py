@@ -58,7 +58,7 @@ def test_a_free_role_is_the_name_of_who_speaks() -> None:
     ],
 )
 def test_a_stringified_message_says_how_to_serialise(stored: str) -> None:
-    with pytest.raises(Unreadable, match="messages_to_dict.*dumps.*model_dump"):
+    with pytest.raises(Unreadable, match=r"messages_to_dict.*dumps.*model_dump"):
         read_message(stored)
 
 

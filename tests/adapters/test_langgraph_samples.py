@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from uaef_frames.adapters.langgraph.payloads import group_payloads
 from uaef_frames.adapters.langgraph.reader import ReadOptions, read_session
 from uaef_frames.errors import AdapterTransformationError
-from uaef_frames.rows import SessionRows, TurnRow
+
+if TYPE_CHECKING:
+    from uaef_frames.rows import SessionRows, TurnRow
 
 FOLDER = Path(__file__).parent.parent / "samples" / "langgraph"
 FILES = sorted(p.name for p in FOLDER.glob("*.jsonl"))

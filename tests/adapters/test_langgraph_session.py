@@ -152,6 +152,27 @@ def test_ids_that_start_anew_in_every_turn_are_other_messages() -> None:
     assert len(first.messages) == len(second.messages) == 4
 
 
+def test_a_turn_of_nothing_but_known_messages_says_so() -> None:
+    events = [update("model", ai("one", "a1"))]
+    first, second = read([asked("q1", "h1"), *events], [asked("q2", "h2"), *events]).turns
+    assert first.notes == []
+    assert said(second) == [("user", "q2")]
+    assert "id of a message of an earlier turn" in second.notes[0]
+
+
+def test_results_whose_ids_start_anew_answer_the_call_of_their_turn() -> None:
+    def turn(n: int) -> list[Any]:
+        return [
+            asked(f"q{n}"),
+            update("model", ai("", "a1", call("f", "c1", n=n), usage=(n, 1))),
+            update("tools", tool(f"r{n}", "c1", "t1")),
+        ]
+
+    first, second = read(turn(1), turn(2)).turns
+    assert called(first) == [("f", '{"n":1}', "ok", "r1")]
+    assert called(second) == [("f", '{"n":2}', "ok", "r2")]
+
+
 def test_removed_messages_stay_as_they_happened() -> None:
     first, second = read(
         [asked("q1", "h1"), update("model", ai("r1", "a1"))],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uaef_frames.adapters.langgraph.payloads import group_payloads
 from uaef_frames.adapters.langgraph.reader import ReadOptions, read_session
-from uaef_frames.rows import SessionRows, TurnRow
+
+if TYPE_CHECKING:
+    from uaef_frames.rows import SessionRows, TurnRow
 
 Event = Any
 

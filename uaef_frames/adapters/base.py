@@ -5,29 +5,52 @@ Knows no framework; `get_adapter` finds them by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from uaef_frames.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from uaef_frames.conversations import Conversations
     from uaef_frames.rows import SessionRows
     from uaef_frames.traces import SessionDict, Trace
+
+
+class Checked(Protocol):
+    """A checked record: which session it belongs to, and which turn, if it is one."""
+
+    @property
+    def session_id(self) -> str:
+        """The session."""
+        ...
+
+    @property
+    def turn_id(self) -> int | None:
+        """The turn; None for a record of a whole session."""
+        ...
 
 
 @runtime_checkable
 class Adapter(Protocol):
     """Reads the records of one framework.
 
-    `group` and `read` are the two steps that everything else is built on: which records make a
-    session, and what a session's records say.
+    Everything is built on three steps: `check` says whose a record is, `group` which records make
+    a session, `read` what a session's records say.
     """
 
     @property
     def name(self) -> str:
         """The name under which `get_adapter` knows it."""
+        ...
+
+    def check(self, record: Any, position: int = 1) -> Checked:
+        """One record, checked; `position` is its place in the input, from 1.
+
+        Raises:
+            AdapterTransformationError: It cannot be used.
+        """
         ...
 
     def group(self, records: Sequence[Any]) -> list[tuple[str, list[Any]]]:

@@ -6,7 +6,6 @@ of its session is lost, unless the session cannot be read without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +17,8 @@ from uaef_frames.errors import AdapterTransformationError
 from uaef_frames.rows import Reject, SessionRows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from uaef_frames.adapters.base import Adapter
     from uaef_frames.adapters.lines import LineIndex
 
@@ -97,7 +98,9 @@ class BatchReader:
                     rejects.append(place.reject("session_id stands in this record twice"))
                 elif record.turn_id in records:
                     other = records[record.turn_id][0]
-                    rejects.append(place.reject(f"line {other.line} has the same turn of this session"))
+                    rejects.append(
+                        place.reject(f"line {other.line} has the same turn of this session")
+                    )
                 else:
                     records[record.turn_id] = place, record
             if not records:
@@ -113,10 +116,10 @@ class BatchReader:
 class _Place:
     """Where a record stands, for the reject that it may become."""
 
-    __slots__ = ("line", "_raw", "_session_id", "_source")
+    __slots__ = ("_raw", "_session_id", "_source", "line")
 
     def __init__(self, index: LineIndex, row: dict[str, Any], raw: bytes) -> None:
-        self._source = index.sources[row["file"]].name
+        self._source = index.source(row["file"]).name
         self.line = row["line"]
         self._session_id = row["session_id"]
         self._raw = raw
@@ -133,9 +136,7 @@ class _Place:
         )
 
 
-def _with_lines(
-    index: LineIndex, rows: pl.DataFrame
-) -> Iterator[tuple[dict[str, Any], bytes]]:
+def _with_lines(index: LineIndex, rows: pl.DataFrame) -> Iterator[tuple[dict[str, Any], bytes]]:
     return zip(rows.iter_rows(named=True), index.read(rows), strict=True)
 
 

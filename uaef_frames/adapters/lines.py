@@ -10,21 +10,26 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import orjson
 import polars as pl
 
+from uaef_frames.arrow import are_utf8, texts
 from uaef_frames.canonical import loads, scrub
 from uaef_frames.errors import ConfigError, InputFileError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from uaef_frames.arrow import Texts
+
 
 _BLOCK = 16 << 20
 _LEAD = np.frombuffer(b'{"session_id":"', dtype=np.uint8)
@@ -53,20 +58,19 @@ class LineIndex:
     sources: tuple[Source, ...]
     lines: pl.DataFrame
 
+    def source(self, file: int) -> Source:
+        """The file of a row, by its column `file`."""
+        return self.sources[file]
+
     def read(self, rows: pl.DataFrame) -> list[bytes]:
         """The bytes of these rows of `lines`, in their order."""
         data = memoryview(b"".join(self._spans(rows)))
         ends = rows["length"].cum_sum().to_list()
         return [bytes(data[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
 
-    def arrow(self, rows: pl.DataFrame) -> pa.LargeStringArray:
+    def texts(self, rows: pl.DataFrame) -> Texts:
         """The text of these rows as one Arrow array; neighbouring lines are read in one go."""
-        import pyarrow as pa
-
-        offsets = np.zeros(rows.height + 1, dtype=np.int64)
-        np.cumsum(rows["length"].to_numpy(), out=offsets[1:])
-        data = b"".join(self._spans(rows))
-        return pa.LargeStringArray.from_buffers(rows.height, pa.py_buffer(offsets), pa.py_buffer(data))
+        return texts(b"".join(self._spans(rows)), rows["length"].to_numpy())
 
     def _spans(self, rows: pl.DataFrame) -> Iterator[bytes]:
         """The bytes of rows that stand one behind the other in a file, a piece a stretch."""
@@ -81,7 +85,7 @@ class LineIndex:
         try:
             for _, file, start, size in spans.iter_rows():
                 if file not in handles:
-                    handles[file] = os.open(self.sources[file].path, os.O_RDONLY)
+                    handles[file] = os.open(self.source(file).path, os.O_RDONLY)
                 yield _read_span(handles[file], start, size)
         finally:
             for handle in handles.values():
@@ -176,10 +180,8 @@ def _index_block(data: bytes) -> pl.DataFrame:
     )
 
 
-def _leading_ids(octets: np.ndarray, starts: np.ndarray) -> pl.Series:
+def _leading_ids(octets: NDArray[np.uint8], starts: NDArray[np.int64]) -> pl.Series:
     """The session_id of lines that begin with it, plainly written; null for any other line."""
-    import pyarrow as pa
-
     padded = np.append(octets, np.zeros(len(_LEAD) + _ID_ROOM, dtype=np.uint8))
     lead = padded[starts[:, None] + np.arange(len(_LEAD))]
     room = padded[starts[:, None] + len(_LEAD) + np.arange(_ID_ROOM)]
@@ -187,17 +189,10 @@ def _leading_ids(octets: np.ndarray, starts: np.ndarray) -> pl.Series:
     inside = np.arange(_ID_ROOM) < length[:, None]
     plain = ~((room == _BACKSLASH) & inside).any(axis=1) & (length > 0)
     known = (lead == _LEAD).all(axis=1) & plain
-    offsets = np.zeros(len(starts) + 1, dtype=np.int64)
-    np.cumsum(np.where(known, length, 0), out=offsets[1:])
-    text = room[inside & known[:, None]].tobytes()
-    array = pa.LargeStringArray.from_buffers(
-        len(starts), pa.py_buffer(offsets), pa.py_buffer(text)
-    )
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:  # not UTF-8
+    text = texts(room[inside & known[:, None]].tobytes(), np.where(known, length, 0))
+    if not are_utf8(text):
         known[:] = False
-    return pl.DataFrame({"id": pl.Series(array), "known": known}).select(
+    return pl.DataFrame({"id": pl.Series(text), "known": known}).select(
         session_id=pl.when("known").then("id")
     )["session_id"]
 
@@ -207,7 +202,9 @@ def _session_id(line: str | bytes) -> str | None:
         record = loads(line)
     except ValueError:
         return None
-    sid = record.get("session_id") if isinstance(record, dict) else None
+    if not isinstance(record, dict):
+        return None
+    sid = cast("dict[str, Any]", record).get("session_id")
     if isinstance(sid, bool) or not isinstance(sid, str | int):
         return None
     return scrub(str(sid))
@@ -226,13 +223,19 @@ def _read_span(handle: int, start: int, size: int) -> bytes:
 
 def _matches(pattern: str, what: str) -> list[Path]:
     if has_magic(pattern) and not Path(pattern).exists():
-        found = sorted(Path(p) for p in glob(pattern, recursive=True) if Path(p).is_file())
+        found = sorted(
+            Path(p)
+            for p in glob(pattern, recursive=True)  # noqa: PTH207 - Path has no absolute globs
+            if Path(p).is_file()
+        )
         if not found:
             raise ConfigError(f"{what}: nothing matches {pattern!r}")
         return found
     path = Path(pattern)
     if path.is_dir():
-        raise ConfigError(f"{what}: {pattern!r} is a folder; give a file or a glob such as {pattern}/*.jsonl")
+        raise ConfigError(
+            f"{what}: {pattern!r} is a folder; give a file or a glob such as {pattern}/*.jsonl"
+        )
     if not path.is_file():
         raise ConfigError(f"{what}: there is no file {pattern!r}")
     return [path]
@@ -240,15 +243,16 @@ def _matches(pattern: str, what: str) -> list[Path]:
 
 def _unpacked(path: Path, target: Path) -> Path:
     if path.suffix == ".gz":
-        opened: Any = gzip.open(path, "rb")
+        opened = gzip.open(path, "rb")  # noqa: SIM115 - closed below
     elif path.suffix in (".zst", ".zstd"):
         import zstandard
 
-        opened = zstandard.open(path, "rb")
+        opened = cast("Any", zstandard).open(path, "rb")
     else:
         return path
     try:
-        with opened as packed, target.open("wb") as plain:
+        packed: Any
+        with cast("Any", opened) as packed, target.open("wb") as plain:
             shutil.copyfileobj(packed, plain, 1 << 20)
     except (OSError, EOFError, zlib.error, *_zstd_errors()) as error:
         raise InputFileError(f"cannot be unpacked: {error}", source=str(path)) from error
@@ -270,12 +274,12 @@ def _spool(records: Iterable[Any], target: Path) -> Source:
 
 
 def record_line(record: Any) -> bytes:
-    """One record as a line of JSON; what JSON cannot hold is written as its `repr`, to be rejected."""
+    """One record as a line of JSON; what JSON cannot hold is written as its `repr`."""
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
     try:
         return orjson.dumps(record, default=_plain, option=options)
     except (TypeError, orjson.JSONEncodeError):
-        text = json.dumps(record, default=_plain_slowly, ensure_ascii=False, skipkeys=True)
+        text = json.dumps(record, default=_plain, ensure_ascii=False, skipkeys=True)
         return scrub(text).encode() + b"\n"
 
 
@@ -283,10 +287,10 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump()
     if isinstance(value, tuple | set | frozenset):
-        return list(value)
-    if isinstance(value, dict | list | str | int | float):  # subclasses
-        base = next(t for t in (dict, list, str, int, float) if isinstance(value, t))
-        return base(value)
+        return list(cast("Iterable[Any]", value))
+    for base in (dict, list, str, int, float):
+        if isinstance(value, base):  # orjson passes subclasses on
+            return cast("Any", base)(value)
     if hasattr(value, "__dict__") or hasattr(value, "__slots__"):
         return _fields(value)
     return repr(value)
@@ -294,9 +298,7 @@ def _plain(value: Any) -> Any:
 
 def _fields(value: Any) -> Any:
     """An object of a framework (an interrupt, an overwrite, a command) as its fields."""
-    names = [*getattr(value, "__dict__", {}), *getattr(type(value), "__slots__", ())]
+    slots: tuple[str, ...] = tuple(getattr(cast("Any", type(value)), "__slots__", ()))
+    fields: dict[str, Any] = getattr(value, "__dict__", None) or {}
+    names: list[str] = [*fields, *slots]
     return {n: getattr(value, n) for n in names if not n.startswith("_") and hasattr(value, n)}
-
-
-def _plain_slowly(value: Any) -> Any:
-    return _plain(value)

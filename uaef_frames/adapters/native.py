@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from uaef_frames.arrow import json_table
+
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
-_BATCH_ROWS = 2048
-"""Rows of one Arrow batch: what DuckDB gives to one thread at a time."""
+    from uaef_frames.arrow import Texts
 
 
 class NativeParser:
@@ -31,19 +31,15 @@ class NativeParser:
         )
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def parse(self, lines: pa.LargeStringArray) -> pl.DataFrame | None:
+    def parse(self, lines: Texts) -> pl.DataFrame | None:
         """One row a line: `keys` and the fields; None where one of the lines is not JSON."""
         import duckdb
-        import pyarrow as pa
 
         if self._connection is None:
             self._connection = duckdb.connect(":memory:")
-        text = pa.ExtensionArray.from_storage(pa.json_(pa.large_utf8()), lines)
-        table = pa.table({"line": text})
-        batches = pa.Table.from_batches(table.to_batches(max_chunksize=_BATCH_ROWS))
-        self._connection.register("lines", batches)
+        self._connection.register("lines", json_table(lines))
         try:
-            return pl.DataFrame(self._connection.sql(self._query).to_arrow_table())
+            return self._connection.sql(self._query).pl()
         except duckdb.Error:
             return None
         finally:

@@ -71,7 +71,7 @@ class OpenAIMessagesAdapter:
             for k, v in fields.items()
             if k not in ("session_id", "messages") and not str(k).startswith("_")
         }
-        return Conversation(session_id, list(fields["messages"]), rest)
+        return Conversation(session_id, list(cast("Sequence[Any]", fields["messages"])), rest)
 
     def group(self, records: Sequence[Any]) -> list[tuple[str, list[Any]]]:
         """One session a record; a bare list of messages is one record.
@@ -104,7 +104,9 @@ class OpenAIMessagesAdapter:
         conversation = cast("Conversation", records[0])
         if not conversation.messages:
             raise AdapterTransformationError(
-                "messages is empty: a conversation has at least one", adapter=_NAME, session_id=session_id
+                "messages is empty: a conversation has at least one",
+                adapter=_NAME,
+                session_id=session_id,
             )
         turns = _Turns(conversation.metadata)
         for position, raw in enumerate(conversation.messages, 1):
@@ -135,8 +137,8 @@ class OpenAIMessagesAdapter:
             AdapterTransformationError: A record cannot be read.
         """
         if not isinstance(data, Mapping):
-            records = list(data) if isinstance(data, list | tuple) else [data]
-            return self.to_conversations(cast("list[Any]", records)).to_traces()
+            several = cast("Sequence[Any]", data) if isinstance(data, list | tuple) else [data]
+            return self.to_conversations(list(several)).to_traces()
         conversation = self.check(data)
         rows = self.read(conversation.session_id, [conversation])
         found = Conversations.from_rows([rows]).to_traces()[0]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from uaef_frames.conversations import Conversations
 from uaef_frames.errors import UaefError, warn
 from uaef_frames.evaluation.aggregate import aggregate
-from uaef_frames.evaluation.plan import Plan, Profile
 from uaef_frames.evaluation.results import failed_result, results
 from uaef_frames.evaluation.score import score
 from uaef_frames.evaluation.subjects import Entry, entry_of, entry_of_rows, full_traces
 from uaef_frames.evaluation.units import lay_out
 from uaef_frames.expectations import Expectations, SessionTruth, session_truth
-from uaef_frames.models import EvaluationResult, GroundTruth
-from uaef_frames.traces import Trace
 
 if TYPE_CHECKING:
     from uaef_frames.adapters.base import Adapter
+    from uaef_frames.evaluation.plan import Plan, Profile
+    from uaef_frames.models import EvaluationResult, GroundTruth
+    from uaef_frames.traces import Trace
 
 
 def evaluate_entries(
@@ -170,5 +170,3 @@ def warn_without_judge(plan: Plan) -> None:
             f"no judge is configured: {len(unjudged)} judge metrics ({shown}) have no score; "
             'metric_set="deterministic" leaves them out'
         )
-
-

@@ -6,12 +6,11 @@ Each checks the type of what it is given and brings its default weights; the res
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from uaef_frames.evaluation.engine import evaluate_batch, evaluate_entries, truths_in_order
 from uaef_frames.evaluation.plan import THRESHOLDS, WEIGHTS, Plan, Profile, make_plan
 from uaef_frames.evaluation.subjects import entry_of
-from uaef_frames.metrics import MetricSpec
 from uaef_frames.models import (
     AgentTrace,
     EvaluationResult,
@@ -20,7 +19,10 @@ from uaef_frames.models import (
     MultiAgentTrace,
     ToolCall,
 )
-from uaef_frames.traces import Trace
+
+if TYPE_CHECKING:
+    from uaef_frames.metrics import MetricSpec
+    from uaef_frames.traces import Trace
 
 
 class BaseEvaluator:
@@ -213,7 +215,9 @@ class OfflineEvaluator:
     def evaluate_batch(
         self,
         traces: Sequence[Trace | Mapping[str, Any]],
-        ground_truths: Sequence[GroundTruth | None] | Mapping[str, GroundTruth | None] | None = None,
+        ground_truths: Sequence[GroundTruth | None]
+        | Mapping[str, GroundTruth | None]
+        | None = None,
     ) -> list[EvaluationResult]:
         """Evaluate them all; results keep the order of the input.
 

@@ -6,14 +6,16 @@ Everything a caller can get wrong is checked here, before anything is scored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from uaef_frames.errors import ConfigError
 from uaef_frames.metrics import MetricSpec, list_metrics, resolve_metrics, with_constants
 from uaef_frames.metrics.spec import DIMENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 Profile: TypeAlias = Literal["single", "multi", "multi_turn"]
 
@@ -37,7 +39,7 @@ WEIGHTS: Mapping[Profile, Mapping[str, float]] = {
     },
     "multi_turn": {"Multi-Turn": 1.0},
 }
-"""Default weights by evaluator; a built-in dimension that is absent is reported but does not count."""
+"""Default weights by evaluator; a built-in dimension that is absent is reported, not counted."""
 
 THRESHOLDS: Mapping[str, float] = {
     "Tool Calling": 0.7,
@@ -121,7 +123,8 @@ def _checked(
     for name, value in values.items():
         if name not in known:
             raise ConfigError(f"{argument}: unknown dimension {name!r}.{_suggestion(name, known)}")
-        number = isinstance(value, int | float) and not isinstance(value, bool)
+        given = cast("object", value)
+        number = isinstance(given, int | float) and not isinstance(given, bool)
         if not number or not math.isfinite(value) or not 0 <= value <= upper:
             bound = "at least 0" if upper == math.inf else f"between 0 and {upper:g}"
             raise ConfigError(f"{argument}[{name!r}] is a number {bound}, not {value!r}")

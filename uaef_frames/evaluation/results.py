@@ -5,9 +5,7 @@ Formats what the engine found; decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import polars as pl
@@ -15,6 +13,9 @@ import polars as pl
 from uaef_frames.models import DimensionResult, EvaluationResult, MetricScore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from uaef_frames.evaluation.aggregate import Aggregated
     from uaef_frames.evaluation.plan import Plan
     from uaef_frames.evaluation.subjects import Entry
@@ -24,11 +25,11 @@ def results(
     entries: Sequence[Entry], found: Aggregated, plan: Plan, now: datetime
 ) -> list[EvaluationResult]:
     """One result an entry, in the order of the entries."""
-    first = found.sessions["session_unit"][0] if entries else 0
+    first: int = found.sessions["session_unit"][0] if entries else 0
     metric_scores = _metric_scores(entries, found, first)
     dimensions: list[list[DimensionResult]] = [[] for _ in entries]
     for row in found.dimensions.iter_rows(named=True):
-        at = row["session_unit"] - first
+        at: int = row["session_unit"] - first
         dimensions[at].append(
             DimensionResult(
                 dimension_name=row["dimension"],
@@ -66,7 +67,9 @@ def results(
     return made
 
 
-def failed_result(trace_id: str, session_id: str | None, error: str, now: datetime) -> EvaluationResult:
+def failed_result(
+    trace_id: str, session_id: str | None, error: str, now: datetime
+) -> EvaluationResult:
     """The result of an item that could not be evaluated: no score, not passed, and why."""
     return EvaluationResult(
         trace_id=trace_id, session_id=session_id, failures=[error], timestamp=now
@@ -90,22 +93,34 @@ def _metric_scores(
     )
     averaged = _averaged(turns)
     rows = found.metrics.join(
-        own.select(*_KEYS, "warning", "reasoning", "details"), on=_KEYS, how="left", maintain_order="left"
+        own.select(*_KEYS, "warning", "reasoning", "details"),
+        on=_KEYS,
+        how="left",
+        maintain_order="left",
     ).join(averaged, on=_KEYS, how="left", maintain_order="left")
     made: dict[tuple[int, str], list[MetricScore]] = {}
-    for unit, name, dimension, value, warning, reasoning, details, turn_warning, text, per_turn in (
-        rows.select(
-            *_KEYS,
-            "dimension",
-            "score",
-            "warning",
-            "reasoning",
-            "details",
-            "turn_warning",
-            "text",
-            "per_turn",
-        ).iter_rows()
-    ):
+    for (
+        unit,
+        name,
+        dimension,
+        value,
+        warning,
+        reasoning,
+        details,
+        turn_warning,
+        text,
+        per_turn,
+    ) in rows.select(
+        *_KEYS,
+        "dimension",
+        "score",
+        "warning",
+        "reasoning",
+        "details",
+        "turn_warning",
+        "text",
+        "per_turn",
+    ).iter_rows():
         metadata: dict[str, Any] = {}
         if per_turn is not None:
             metadata["per_turn"] = per_turn
@@ -115,16 +130,16 @@ def _metric_scores(
             metadata["details"] = orjson.loads(details)
         words = reasoning if reasoning is not None else text
         made.setdefault((unit - first, dimension), []).append(
-            MetricScore(
-                metric_name=name, score=value, reasoning=words or "", metadata=metadata
-            )
+            MetricScore(metric_name=name, score=value, reasoning=words or "", metadata=metadata)
         )
     return made
 
 
 def _singles(entries: Sequence[Entry]) -> pl.Series:
-    """Positions of single traces: their turn's score is the metric's score, with nothing averaged."""
-    return pl.Series([i for i, e in enumerate(entries) if not e.multi_turn], dtype=pl.Int64).implode()
+    """Positions of single traces: their turn's score is the metric's score; nothing is averaged."""
+    return pl.Series(
+        [i for i, e in enumerate(entries) if not e.multi_turn], dtype=pl.Int64
+    ).implode()
 
 
 def _averaged(turns: pl.DataFrame) -> pl.DataFrame:
@@ -152,9 +167,7 @@ def _averaged(turns: pl.DataFrame) -> pl.DataFrame:
 
 def _two_decimals(column: str) -> pl.Expr:
     hundredths = (pl.col(column) * 100).round().cast(pl.Int64)
-    return pl.format(
-        "{}.{}", hundredths // 100, (hundredths % 100).cast(pl.String).str.zfill(2)
-    )
+    return pl.format("{}.{}", hundredths // 100, (hundredths % 100).cast(pl.String).str.zfill(2))
 
 
 def _per_turn(
@@ -169,9 +182,10 @@ def _per_turn(
     scores = found.scores.filter(pl.col("turn_id").is_not_null())
     for name in names:
         rows = scores.filter(pl.col("metric") == name)
-        for unit, turn, value, reasoning in rows.select(
-            "session_unit", "turn_index", "score", "reasoning"
-        ).iter_rows():
+        columns = rows.select("session_unit", "turn_index", "score", "reasoning")
+        for row in columns.iter_rows():
+            unit, turn = cast("tuple[int, int]", row[:2])
+            value, reasoning = row[2:]
             entry = turns[unit - first][turn - 1]
             entry["metric_scores"][name] = value
             entry["reasoning"][name] = reasoning

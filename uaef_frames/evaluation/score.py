@@ -1,12 +1,11 @@
 """Scoring: metrics over numbered tables, as one frame of scores.
 
-The whole pipeline reads here: tables -> features -> expressions -> long rows. Nothing here knows what
-a metric means.
+The whole pipeline reads here: tables -> features -> expressions -> long rows. Nothing here knows
+what a metric means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,8 @@ from uaef_frames.metrics.spec import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from uaef_frames.evaluation.plan import Plan
     from uaef_frames.evaluation.units import Subject
 
@@ -78,7 +79,13 @@ def _score_one(
         written = spec.expression(Constants(spec.constants))
         scored = written if isinstance(written, Scored) else Scored(written)
         return _evaluate(spec, frame, scored)
-    except (pl.exceptions.PolarsError, ConfigError, TypeError, ValueError, ArithmeticError) as error:
+    except (
+        pl.exceptions.PolarsError,
+        ConfigError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:
         return _failed(spec, units, error)
     except (AttributeError, KeyError, NameError, IndexError) as error:  # a user's own function
         return _failed(spec, units, error)

@@ -48,8 +48,9 @@ def entry_of(item: Trace | Mapping[str, Any], key: str) -> Entry:
     full = cast("Trace | None", item.get("full_trace"))
     named = item.get("session_id") or (full.session_id if full is not None else None)
     session_id = None if named is None else str(named)
-    unnamed = full is None or full.trace_id == AgentTrace.model_fields["trace_id"].default
-    trace_id = session_id or key if unnamed else full.trace_id
+    trace_id = session_id or key
+    if full is not None and full.trace_id != AgentTrace.model_fields["trace_id"].default:
+        trace_id = full.trace_id
     return Entry(
         rows,
         trace_id,

@@ -102,9 +102,7 @@ def lay_out(
         session_messages=_session_messages(child["messages"], full, sessions),
         stated=stated,
         expected=expected,
-        stage_one=pl.DataFrame(
-            schema={"unit": pl.Int64, "metric": pl.String, "score": pl.Float64}
-        ),
+        stage_one=pl.DataFrame(schema={"unit": pl.Int64, "metric": pl.String, "score": pl.Float64}),
         **child,
     )
     return Subject(tables, whole, _length_warnings(turns, expectations))
@@ -204,7 +202,12 @@ def _with_outputs(
     text = pl.coalesce("own", "overall")
     turns = (
         turns.join(own, on="unit", how="left", maintain_order="left")
-        .join(overall.select("session_id", "overall"), on="session_id", how="left", maintain_order="left")
+        .join(
+            overall.select("session_id", "overall"),
+            on="session_id",
+            how="left",
+            maintain_order="left",
+        )
         .with_columns(expected_output=pl.when(text.str.strip_chars() != "").then(text))
         .drop("own", "overall")
     )
@@ -234,7 +237,9 @@ def _session_messages(
     if full is None or full.messages.is_empty():
         return own
     units = sessions.select("session_id", session_unit="unit")
-    other = full.messages.join(units, on="session_id", how="inner", maintain_order="left").select(columns)
+    other = full.messages.join(units, on="session_id", how="inner", maintain_order="left").select(
+        columns
+    )
     return pl.concat([own.join(other, on="session_unit", how="anti", maintain_order="left"), other])
 
 

@@ -1,19 +1,22 @@
 """Features: columns that several metrics read, worked out once a batch of conversations.
 
-A feature is a function from tables to a frame keyed by `unit`: a turn, or a conversation as a whole.
+A feature is a function from tables to a frame keyed by `unit`: a turn, or a whole conversation.
 It knows the tables and nothing of scores; a metric names the features it `needs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from uaef_frames.metrics.injection_patterns import FAMILIES, ZERO_WIDTH
 from uaef_frames.metrics.pairing import pair_arguments
 from uaef_frames.metrics.sequences import lcs_lengths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _MCP_NAMED = r"(?i)(^|[^a-z0-9])(mcp|model[_ -]context[_ -]protocol)([^a-z0-9]|$)"
 """In metadata: the protocol's name as a word of a key or value, as in `mcp_server`."""
@@ -67,14 +70,20 @@ def tool_match(t: MetricTables) -> pl.DataFrame:
     )
     actual = pl.concat([own, whole.select(own.columns)])
     expected = t.expected.sort("unit", "call_index").select("unit", "name", "arguments")
-    return (
-        stated.join(_name_counts(expected, actual), on="unit", how="left")
+    exact = _exact(expected, actual)
+    # Most turns do just what was expected; the work is for the others.
+    expected = expected.join(exact, on="unit", how="anti", maintain_order="left")
+    actual = actual.join(exact, on="unit", how="anti", maintain_order="left")
+    other = (
+        _name_counts(expected, actual)
         .join(_orders(expected, actual), on="unit", how="left")
         .join(pair_arguments(expected, actual), on="unit", how="left")
-        .with_columns(
-            pl.col("expected_count", "actual_count", "names_matched", "names_lcs").fill_null(0),
-            pl.col("arguments_paired").fill_null(0.0),
-        )
+    )
+    return stated.join(
+        pl.concat([other, exact], how="diagonal"), on="unit", how="left"
+    ).with_columns(
+        pl.col("expected_count", "actual_count", "names_matched", "names_lcs").fill_null(0),
+        pl.col("arguments_paired").fill_null(0.0),
     )
 
 
@@ -85,9 +94,7 @@ def mcp(t: MetricTables) -> pl.DataFrame:
     cased = name != name.str.to_lowercase()
     broken = arguments.is_null()
     calls = t.tool_calls.group_by("unit").agg(
-        shown=(
-            name.str.contains(r"(?i)mcp") | arguments.str.contains("mcp:", literal=True)
-        ).any(),
+        shown=(name.str.contains(r"(?i)mcp") | arguments.str.contains("mcp:", literal=True)).any(),
         mcp_calls=pl.len(),
         mcp_bad_calls=(blank | cased | broken).sum(),
         mcp_blank_name=blank.sum(),
@@ -108,7 +115,7 @@ def mcp(t: MetricTables) -> pl.DataFrame:
 
 
 def injection(t: MetricTables) -> pl.DataFrame:
-    """injection_families: the pattern families that a turn's user messages match; null: no message."""
+    """injection_families: the families that a turn's user messages match; null: no message."""
     asked = t.messages.filter((pl.col("role") == "user") & ~pl.col("is_synthetic")).select(
         "unit", text="content"
     )
@@ -121,7 +128,9 @@ def injection(t: MetricTables) -> pl.DataFrame:
             ),
         ]
     )
-    hits = folded.filter(pl.any_horizontal(pl.col("text").str.contains(p) for p in FAMILIES.values()))
+    hits = folded.filter(
+        pl.any_horizontal(pl.col("text").str.contains(p) for p in FAMILIES.values())
+    )
     families = (
         hits.select(
             "unit",
@@ -184,7 +193,7 @@ def agent_work(t: MetricTables) -> pl.DataFrame:
 
 
 def complete_turns(t: MetricTables) -> pl.DataFrame:
-    """complete_turns of each conversation: user messages that an assistant message with text answers."""
+    """complete_turns of each conversation: user messages that assistant text answers."""
     own = ~pl.col("is_synthetic")
     asks = ((pl.col("role") == "user") & own).fill_null(value=False)
     replies = (
@@ -246,6 +255,37 @@ FEATURES: Mapping[str, Callable[[MetricTables], pl.DataFrame]] = {
     )
 }
 """Every feature that a metric can need, by name."""
+
+
+def _exact(expected: pl.DataFrame, actual: pl.DataFrame) -> pl.DataFrame:
+    """Units whose calls are the expected ones, one by one, with what `tool_match` says of them."""
+    row = pl.col("row")
+    sides = [
+        side.with_row_index("row").with_columns(nth=row - row.first().over("unit")).drop("row")
+        for side in (
+            expected.sort("unit", maintain_order=True),
+            actual.sort("unit", maintain_order=True),
+        )
+    ]
+    same = (pl.col("name") == pl.col("name_actual")) & (
+        pl.col("arguments") == pl.col("arguments_actual")
+    )
+    count = pl.len().cast(pl.Int64)
+    return (
+        sides[0]
+        .join(sides[1], on=["unit", "nth"], how="full", coalesce=True, suffix="_actual")
+        .group_by("unit")
+        .agg(
+            count.alias("expected_count"),
+            count.alias("actual_count"),
+            count.alias("names_matched"),
+            count.alias("names_lcs"),
+            count.cast(pl.Float64).alias("arguments_paired"),
+            exact=same.fill_null(value=False).all(),
+        )
+        .filter("exact")
+        .drop("exact")
+    )
 
 
 def _name_counts(expected: pl.DataFrame, actual: pl.DataFrame) -> pl.DataFrame:

@@ -5,6 +5,8 @@ Owns the score of a pair and the choice of pairs; knows nothing of turns beyond 
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import polars as pl
 
 from uaef_frames.canonical import canonical_json, loads_exactly
@@ -109,13 +111,13 @@ def _choose(scored: pl.DataFrame) -> pl.DataFrame:
 
 
 def _assign(wide: pl.DataFrame) -> pl.DataFrame:
-    from scipy.optimize import linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment  # pyright: ignore[reportUnknownVariableType]
 
     kept: list[pl.DataFrame] = []
     for group in wide.sort([*_GROUP, "number", "number_actual"]).partition_by(_GROUP):
         scores = group["score"].to_numpy().reshape(group["number"].n_unique(), -1)
-        rows, cols = linear_sum_assignment(scores, maximize=True)
-        kept.append(group[[int(i) for i in rows * scores.shape[1] + cols]])
+        best = cast("Any", linear_sum_assignment(scores, maximize=True))
+        kept.append(group[(best[0] * scores.shape[1] + best[1]).tolist()])
     return pl.concat(kept)
 
 

@@ -17,7 +17,9 @@ def latency_score(c: Constants) -> Scored:
     ms = pl.col("latency_s") * 1000
     return Scored(
         score=pl.when(ms <= c.threshold_ms).then(1.0).otherwise(c.threshold_ms / ms),
-        reasoning=pl.format("{} ms against {} ms", ms.round(0).cast(pl.Int64, strict=False), _text(c.threshold_ms)),
+        reasoning=pl.format(
+            "{} ms against {} ms", ms.round(0).cast(pl.Int64, strict=False), _text(c.threshold_ms)
+        ),
         details=pl.struct(latency_s="latency_s"),
         unless=(*_sane("latency_s"),),
     )
@@ -133,7 +135,9 @@ def _bad_quality() -> tuple[Unless, ...]:
 
 def _no_quality() -> tuple[Unless, ...]:
     return (
-        Unless(pl.col("quality").is_null(), MISSING, "quality is unknown: no quality metric scored"),
+        Unless(
+            pl.col("quality").is_null(), MISSING, "quality is unknown: no quality metric scored"
+        ),
     )
 
 

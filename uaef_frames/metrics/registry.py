@@ -118,7 +118,9 @@ def register_metric(spec: MetricSpec, *, replace_existing: bool = False) -> Metr
         ConfigError: The name is taken, or the spec cannot work.
     """
     if not spec.name or spec.name != spec.name.strip():
-        raise ConfigError(f"a metric's name is not blank and has no blanks around it: {spec.name!r}")
+        raise ConfigError(
+            f"a metric's name is not blank and has no blanks around it: {spec.name!r}"
+        )
     if spec.name in _registry and not replace_existing:
         raise ConfigError(
             f"metric {spec.name!r} is registered already; pass replace_existing=True to replace it"

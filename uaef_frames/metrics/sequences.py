@@ -48,7 +48,7 @@ def _matrix(lists: pl.Series) -> np.ndarray:
 
 
 def _block(shorter: np.ndarray, longer: np.ndarray) -> np.ndarray:
-    """One row of the classic table at a time, for all pairs; the row's own maximum runs along it."""
+    """One row of the classic table at a time, for all pairs; its maximum runs along the row."""
     row = np.zeros((longer.shape[0], longer.shape[1] + 1), dtype=np.int32)
     for i in range(shorter.shape[1]):
         equal = longer == shorter[:, i : i + 1]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 Phase = Literal["turn", "session"]
 By = Literal["expr", "judge"]
@@ -117,4 +118,6 @@ class MetricSpec:
     expression: Callable[[Constants], Scored | pl.Expr] | None = None
 
     def __repr__(self) -> str:
-        return f"MetricSpec({self.name!r}, {self.dimension!r}, phase={self.phase!r}, by={self.by!r})"
+        return (
+            f"MetricSpec({self.name!r}, {self.dimension!r}, phase={self.phase!r}, by={self.by!r})"
+        )

@@ -141,7 +141,7 @@ class Run:
         )
 
     def dimension_summary(self) -> pl.DataFrame:
-        """One row a dimension: mean over its scored sessions, threshold, sessions scored, pass rate."""
+        """One row a dimension: mean over scored sessions, threshold, sessions scored, pass rate."""
         order = dict.fromkeys(self.summary()["dimension"])
         places = {name: place for place, name in enumerate(order)}
         return (
@@ -191,14 +191,16 @@ class Run:
     def __repr__(self) -> str:
         info = self.info
         overall, rate = info["mean_overall"], info["pass_rate"]
-        scored = "nothing scored" if overall is None else f"overall {overall:.3f}, {rate:.0%} passed"
+        scored = (
+            "nothing scored" if overall is None else f"overall {overall:.3f}, {rate:.0%} passed"
+        )
         return (
             f"Run({self.run_id}: {info['num_sessions']} sessions, {info['num_turns']} turns, "
             f"{scored}, {info['num_rejects']} rejects)"
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.summary()._repr_html_()}"
+        return f"<p>{escape(repr(self))}</p>{self.summary()._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
 
     def _file(self, table: str) -> Path:
         return self.path / f"{table}.parquet"

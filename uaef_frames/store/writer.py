@@ -8,30 +8,47 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import polars as pl
-
 from uaef_frames import schemas
+from uaef_frames.arrow import ParquetFile
 from uaef_frames.errors import StoreError
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+    from datetime import datetime
+    from types import TracebackType
+
+    import polars as pl
+
 
 _REPEATING = frozenset(
-    ("run_id", "session_id", "topology", "role", "agent", "name", "status", "event_type")
-    + ("from_agent", "to_agent", "metric", "dimension", "warning", "reasoning", "details", "source")
+    (
+        "run_id",
+        "session_id",
+        "topology",
+        "role",
+        "agent",
+        "name",
+        "status",
+        "event_type",
+        "from_agent",
+        "to_agent",
+        "metric",
+        "dimension",
+        "warning",
+        "reasoning",
+        "details",
+        "source",
+    )
 )
-"""Columns that say the same thing often: worth a dictionary. Text that does not is written as it is."""
+"""Columns that say the same thing often, and so are worth a dictionary."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def new_run_id(name: str | None, now: datetime) -> str:
-    """A run id that sorts by time, tells its name and is never taken: 20261201-101500-name-1a2b3c."""
+    """A run id that sorts by time and is never taken twice: 20261201-101500-name-1a2b3c."""
     slug = _UNSAFE.sub("-", name or "").strip("-.")[:60]
     parts = [now.strftime("%Y%m%d-%H%M%S"), *([slug] if slug else []), uuid4().hex[:6]]
     return "-".join(parts)
@@ -51,7 +68,7 @@ class RunWriter:
         self.run_id = run_id
         self.path = Path(out) / run_id
         self._draft = Path(out) / f".{run_id}.draft-{os.getpid()}"
-        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._files: dict[str, ParquetFile] = {}
         try:
             self._draft.mkdir(parents=True)
         except OSError as error:
@@ -67,14 +84,14 @@ class RunWriter:
         trace: TracebackType | None,
     ) -> None:
         if self._draft.exists():
-            for writer in self._writers.values():
-                writer.close()
+            for file in self._files.values():
+                file.close()
             shutil.rmtree(self._draft, ignore_errors=True)
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add rows to a table; columns are put into the schema's order and types."""
         if not frame.is_empty():
-            self._writer(table).write_table(self._arrow(table, frame))
+            self._file(table).append(frame)
 
     def commit(self) -> Path:
         """Make the run visible.
@@ -84,7 +101,7 @@ class RunWriter:
         """
         try:
             for table in schemas.RUN_TABLES:
-                self._writer(table).close()
+                self._file(table).close()
                 _sync(self._draft / f"{table}.parquet")
             _sync(self._draft)
             self._draft.rename(self.path)
@@ -93,29 +110,12 @@ class RunWriter:
             raise StoreError(f"run {self.run_id} could not be written: {error}") from error
         return self.path
 
-    def _writer(self, table: str) -> pq.ParquetWriter:
-        if table not in self._writers:
-            import pyarrow.parquet as pq
-
-            empty = pl.DataFrame(schema=schemas.columns(schemas.RUN_TABLES[table]))
-            self._writers[table] = pq.ParquetWriter(
-                self._draft / f"{table}.parquet",
-                self._arrow(table, empty).schema,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=[n for n in empty.columns if n in _REPEATING],
-            )
-        return self._writers[table]
-
-    def _arrow(self, table: str, frame: pl.DataFrame) -> Any:
-        import pyarrow as pa
-
-        types = schemas.columns(schemas.RUN_TABLES[table])
-        # Parquet has no enum; text with a dictionary is what every reader understands.
-        plain = {n: pl.String() if isinstance(t, pl.Enum) else t for n, t in types.items()}
-        columns = frame.select(pl.col(n).cast(t) for n, t in plain.items())
-        found = columns.to_arrow(compat_level=pl.CompatLevel.oldest())
-        return found.cast(pa.schema([f.with_nullable(nullable=True) for f in found.schema]))
+    def _file(self, table: str) -> ParquetFile:
+        if table not in self._files:
+            schema = schemas.columns(schemas.RUN_TABLES[table])
+            repeating = [name for name in schema if name in _REPEATING]
+            self._files[table] = ParquetFile(self._draft / f"{table}.parquet", schema, repeating)
+        return self._files[table]
 
 
 def _sync(path: Path) -> None:

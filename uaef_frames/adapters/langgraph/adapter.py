@@ -12,11 +12,11 @@ from uaef_frames.adapters.langgraph.payloads import CheckedPayload, check_payloa
 from uaef_frames.adapters.langgraph.reader import ReadOptions, read_session, read_single
 from uaef_frames.conversations import Conversations
 from uaef_frames.errors import AdapterTransformationError, ConfigError
-from uaef_frames.rows import SessionRows
 from uaef_frames.traces import SessionDict, Trace, join_traces
 
 if TYPE_CHECKING:
     from uaef_frames.adapters.langgraph.bulk import BulkReader
+    from uaef_frames.rows import SessionRows
 
 
 class LangGraphAdapter:
@@ -45,7 +45,9 @@ class LangGraphAdapter:
             raise ConfigError(f"topology is 'auto', 'single' or 'multi', not {topology!r}")
         if isinstance(agents, str):
             raise ConfigError("agents is a list of names, not one text")
-        self.options = ReadOptions(topology, None if agents is None else tuple(agents), messages_key)
+        self.options = ReadOptions(
+            topology, None if agents is None else tuple(agents), messages_key
+        )
 
     @property
     def bulk(self) -> BulkReader | None:
@@ -107,9 +109,7 @@ class LangGraphAdapter:
                 f"expected a dict or a list of turn payloads, not {type(data).__name__}",
                 adapter=self.name,
             )
-        sessions: list[SessionDict] = self.to_conversations(
-            cast("Sequence[Any]", data)
-        ).to_traces()
+        sessions: list[SessionDict] = self.to_conversations(cast("Sequence[Any]", data)).to_traces()
         for session in sessions:
             for trace in [*session["per_turn_traces"], session["full_trace"]]:
                 trace.framework = self.name

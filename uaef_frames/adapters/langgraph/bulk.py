@@ -1,9 +1,9 @@
 """Regular LangGraph lines, read natively many at a time; everything else is left to the reader.
 
 A session is regular when its lines are what one agent with tools streams in `updates` mode, every
-message once: then order, answers and totals are plain column work. Whatever might mean more (another
-envelope, re-emission, handoffs, interrupts, reused ids, unusual content) makes the whole session go
-the general way, record by record. Both ways give the same rows; a test holds them equal.
+message once: then order, answers and totals are plain column work. Whatever might mean more
+(another envelope, re-emission, handoffs, interrupts, reused ids, unusual content) makes the whole
+session go the general way, record by record. Both ways give the same rows; a test holds them equal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _EMPTY_KWARGS = ("{}", '{"refusal":null}')
 
 _MESSAGE = ", ".join(
     [
-        '"type" VARCHAR, content JSON, id VARCHAR, name VARCHAR, tool_call_id VARCHAR, status VARCHAR',
+        '"type" VARCHAR, content JSON, id VARCHAR, name VARCHAR',
+        "tool_call_id VARCHAR, status VARCHAR",
         "tool_calls STRUCT(name VARCHAR, args JSON, id VARCHAR)[]",
         "usage_metadata STRUCT(input_tokens JSON, output_tokens JSON)",
         "invalid_tool_calls JSON, additional_kwargs JSON, response_metadata JSON",
@@ -63,8 +64,13 @@ _MESSAGE = ", ".join(
 )
 _UPDATE = ", ".join([f"messages STRUCT({_MESSAGE})[]", *(f"{k} JSON" for k in _ABSENT_IN_UPDATES)])
 _LINE = ", ".join(
-    ["turn_id JSON", f"stream_events MAP(VARCHAR, STRUCT({_UPDATE}))[]", *(f"{n} JSON" for n in _NUMBERS)]
+    [
+        "turn_id JSON",
+        f"stream_events MAP(VARCHAR, STRUCT({_UPDATE}))[]",
+        *(f"{n} JSON" for n in _NUMBERS),
+    ]
 )
+
 
 class BulkReader:
     """Reads the regular sessions among lines; says which it left alone."""
@@ -74,7 +80,7 @@ class BulkReader:
 
     def __call__(self, index: LineIndex, rows: pl.DataFrame) -> tuple[Conversations, list[str]]:
         """The tables of the regular sessions among these rows, and the ids of the others."""
-        parsed = self._parser.parse(index.arrow(rows))
+        parsed = self._parser.parse(index.texts(rows))
         sessions = rows["session_id"].unique(maintain_order=True)
         if parsed is None:
             return Conversations.empty(), sessions.to_list()
@@ -84,22 +90,22 @@ class BulkReader:
         messages = _with_callers(messages, calls)
         bad = _irregular(lines, messages, calls)
         left = lines.filter(pl.col("line").is_in(bad.implode()))["session"].unique()
-        kept = [
-            frame.filter(~pl.col("session").is_in(left.implode()))
-            for frame in (lines, messages, calls)
-        ]
+        left_alone = pl.col("session").is_in(left.implode())
         ids = pl.DataFrame({"session_id": sessions}).with_row_index("session")
-        others = ids.filter(pl.col("session").is_in(left.implode()))["session_id"]
-        return _tables(*kept, ids), others.to_list()
+        tables = _tables(
+            lines.filter(~left_alone), messages.filter(~left_alone), calls.filter(~left_alone), ids
+        )
+        return tables, ids.filter(left_alone)["session_id"].to_list()
 
 
 def _lines(parsed: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a line: line, session (numbered), turn_id, numbers, events and whether it is regular."""
+    """One row a line: line, session (numbered), turn_id, numbers, events, whether it is regular."""
     session = (rows["session_id"].rle_id()).alias("session")
     turn = pl.col("turn_id").str.contains(r"^-?[0-9]{1,18}$")
     plain = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
     numbers = [
-        pl.col(n).is_null() | pl.col(n).str.contains(plain) | (pl.col(n) == "null") for n in _NUMBERS
+        pl.col(n).is_null() | pl.col(n).str.contains(plain) | (pl.col(n) == "null")
+        for n in _NUMBERS
     ]
     some = pl.col("stream_events").list.len() > 0
     return (
@@ -108,7 +114,9 @@ def _lines(parsed: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
         .select(
             "line",
             "session",
-            regular=reduce(lambda a, b: a & b, [only_keys(_LINE_KEYS), turn, some, *numbers]).fill_null(value=False),
+            regular=reduce(
+                lambda a, b: a & b, [only_keys(_LINE_KEYS), turn, some, *numbers]
+            ).fill_null(value=False),
             turn_id=pl.col("turn_id").cast(pl.Int64, strict=False),
             events="stream_events",
             *[pl.col(n).cast(pl.Float64, strict=False).alias(c) for n, c in _NUMBERS.items()],
@@ -179,8 +187,10 @@ def _calls(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_callers(messages: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Messages, tool results with the call that they answer: answers (nth of it), asked (its at)."""
-    answered = calls.select("line", tool_call_id="call_id", answers="nth", asked="at", caller="agent")
+    """Messages; tool results with the call that they answer: answers (its nth), asked (its at)."""
+    answered = calls.select(
+        "line", tool_call_id="call_id", answers="nth", asked="at", caller="agent"
+    )
     results = messages.filter(pl.col("type") == "tool").select("line", "at", "tool_call_id")
     found = results.join(answered, on=["line", "tool_call_id"], how="left", maintain_order="left")
     return messages.join(
@@ -211,7 +221,9 @@ def _irregular(lines: pl.DataFrame, messages: pl.DataFrame, calls: pl.DataFrame)
 def _is_plain() -> pl.Expr:
     """A message whose every field says just what it says."""
     kind, node, content = pl.col("type"), pl.col("node"), pl.col("content")
-    human = (node == "__human__") & pl.col("alone") & ~pl.col("text").str.starts_with(SUMMARY_OPENING)
+    human = (
+        (node == "__human__") & pl.col("alone") & ~pl.col("text").str.starts_with(SUMMARY_OPENING)
+    )
     result = (
         pl.col("answers").is_not_null()
         & (pl.col("asked") < pl.col("at"))
@@ -233,7 +245,11 @@ def _is_plain() -> pl.Expr:
     spoken = ~pl.col("tool_calls").list.len().fill_null(0).cast(pl.Boolean) | (kind == "ai")
     rules = [
         pl.col("plain"),
-        pl.when(kind == "human").then(human).when(kind == "tool").then(result).otherwise(kind == "ai"),
+        pl.when(kind == "human")
+        .then(human)
+        .when(kind == "tool")
+        .then(result)
+        .otherwise(kind == "ai"),
         (kind == "human") | _is_plain_node(node),
         spoken,
         content.str.starts_with('"') | (content.is_null() & pl.col("tool_calls").is_not_null()),
@@ -241,8 +257,7 @@ def _is_plain() -> pl.Expr:
         extra.is_null() | extra.is_in([*_EMPTY_KWARGS, "null"]),
         ~meta.str.contains("__", literal=True).fill_null(value=False),
         usage.is_null() | counted,
-        usage.is_not_null()
-        | ~meta.str.contains(r"(?i)usage").fill_null(value=False),
+        usage.is_not_null() | ~meta.str.contains(r"(?i)usage").fill_null(value=False),
         *(pl.col(k).is_null() for k in _ABSENT_IN_MESSAGES),
     ]
     return reduce(lambda a, b: a & b, rules)
@@ -257,7 +272,12 @@ def _is_plain_node(node: pl.Expr) -> pl.Expr:
 def _is_plain_call() -> pl.Expr:
     name = pl.col("tool")
     handoff = reduce(lambda a, b: a | b, [name.str.starts_with(o) for o in HANDOFF_OPENINGS])
-    return name.is_not_null() & ~handoff & pl.col("args").str.starts_with("{") & pl.col("call_id").is_not_null()
+    return (
+        name.is_not_null()
+        & ~handoff
+        & pl.col("args").str.starts_with("{")
+        & pl.col("call_id").is_not_null()
+    )
 
 
 def _several_humans(messages: pl.DataFrame) -> pl.Series:
@@ -322,7 +342,11 @@ def _turns(
         usage.field(n).cast(pl.Float64).filter(usage.field(n).is_not_null()).alias(f"seen_{n}")
         for n in ("input_tokens", "output_tokens")
     ]
-    speaks = (kind == "ai") & (pl.col("text") != "") & (pl.col("tool_calls").list.len().fill_null(0) == 0)
+    speaks = (
+        (kind == "ai")
+        & (pl.col("text") != "")
+        & (pl.col("tool_calls").list.len().fill_null(0) == 0)
+    )
     spoken = messages.filter(kind != "human").group_by("line", maintain_order=True)
     said = spoken.agg(
         last=kind.last(),
@@ -397,7 +421,10 @@ def _message_rows(messages: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
     roles = {"human": "user", "ai": "assistant", "tool": "tool"}
     usage = pl.col("usage_metadata").struct
     rows = messages.join(
-        keys.select("line", "session_id", "turn_id", "place"), on="line", how="left", maintain_order="left"
+        keys.select("line", "session_id", "turn_id", "place"),
+        on="line",
+        how="left",
+        maintain_order="left",
     )
     if not rows["place"].is_sorted():
         rows = rows.sort("place", maintain_order=True)
@@ -411,7 +438,9 @@ def _message_rows(messages: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
         reasoning=pl.lit(None, dtype=pl.String),
         message_id="id",
         tool_call_id=pl.when(pl.col("type") == "tool").then("tool_call_id"),
-        is_error=((pl.col("type") == "tool") & (pl.col("status") == "error")).fill_null(value=False),
+        is_error=((pl.col("type") == "tool") & (pl.col("status") == "error")).fill_null(
+            value=False
+        ),
         is_synthetic=pl.lit(value=False),
         input_tokens=pl.when(pl.col("type") == "ai").then(usage.field("input_tokens")),
         output_tokens=pl.when(pl.col("type") == "ai").then(usage.field("output_tokens")),
@@ -420,11 +449,16 @@ def _message_rows(messages: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
 
 def _call_rows(messages: pl.DataFrame, calls: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
     results = messages.filter(pl.col("answers").is_not_null()).select(
-        "line", nth="answers", result="text", failed=(pl.col("status") == "error").fill_null(value=False)
+        "line",
+        nth="answers",
+        result="text",
+        failed=(pl.col("status") == "error").fill_null(value=False),
     )
-    rows = (
-        calls.join(results, on=["line", "nth"], how="left", maintain_order="left")
-        .join(keys.select("line", "session_id", "turn_id", "place"), on="line", how="left", maintain_order="left")
+    rows = calls.join(results, on=["line", "nth"], how="left", maintain_order="left").join(
+        keys.select("line", "session_id", "turn_id", "place"),
+        on="line",
+        how="left",
+        maintain_order="left",
     )
     if not rows["place"].is_sorted():
         rows = rows.sort("place", maintain_order=True)
@@ -453,4 +487,3 @@ def _call_rows(messages: pl.DataFrame, calls: pl.DataFrame, keys: pl.DataFrame) 
 def _canonical(arguments: pl.Series) -> pl.Series:
     """Canonical JSON of argument objects."""
     return pl.Series("arguments", canonical_texts(arguments.to_list()), dtype=pl.String)
-

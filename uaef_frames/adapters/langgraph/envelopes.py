@@ -108,7 +108,8 @@ def _open(event: Any, ns: Ns, index: int, opened: Opened) -> None:
 
 
 def _open_mapping(event: Fields, ns: Ns, index: int, opened: Opened) -> None:
-    if len(event) == 1 and type(next(iter(event.values()))) is dict:  # {node: {...}}
+    lone = next(iter(event.values())) if len(event) == 1 else None
+    if type(lone) is dict and opened.messages_key not in event:  # {node: {...}}, by far the most
         _open_updates(event, ns, index, opened)
         return
     name, kind = event.get("event"), event.get("type")

@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from uaef_frames.adapters.langgraph.session import Session, Turn
 
 
-def token_note(name: str, stated: float, visible: float) -> str:
-    """What to say where a payload's `input` or `output` tokens are not the visible messages'."""
-    return (
-        f"the payload says {stated:g} {name} tokens, the visible messages report {visible:g};"
-        " the payload's value is used"
-    )
-
-
 class MixedTopology(ValueError):
     """A session whose turns cannot come from one system."""
 
@@ -97,7 +89,7 @@ def _turn_row(
         payload.completeness_score,
         payload.workflow_status,
         payload.metadata,
-        [*([] if any(a.seen for a in turn.activity) else turn.stream.notes), *turn.notes],
+        [*_silence(turn), *turn.notes],
         [s.row for s in turn.seen],
         [m.row for m in turn.made if m.kind == TOOL],
         handoffs,
@@ -110,6 +102,15 @@ def _turn_row(
     return row
 
 
+def _silence(turn: Turn) -> list[str]:
+    """Why no agent and no tool speaks in a turn, where there is something to say."""
+    if any(s.row.role in ("assistant", "tool") for s in turn.seen):
+        return []
+    if turn.repeats:
+        return ["every message in these events has the id of a message of an earlier turn"]
+    return turn.stream.notes
+
+
 def _is_interrupted(turn: Turn) -> bool:
     """The turn ended with a question to a person: no answer came after the last interrupt."""
     last = max(index for index, _ in turn.stream.interrupts)
@@ -118,7 +119,9 @@ def _is_interrupted(turn: Turn) -> bool:
 
 def _is_answer(seen: Seen) -> bool:
     row = seen.row
-    return row.role == "assistant" and bool(row.content) and not row.is_synthetic and not seen.calls
+    if row.role != "assistant" or row.is_synthetic or seen.calls:
+        return False
+    return bool(row.content) and not row.content.isspace()
 
 
 def _answer(turn: Turn) -> str | None:
@@ -181,7 +184,7 @@ def _total(row: TurnRow, stated: float | None, visible: int | None, name: str) -
 def token_note(name: str, stated: float, visible: float) -> str:
     """What to tell where a payload's tokens are not those that its messages report."""
     return (
-        f"the payload says {stated:g} {name} tokens, the visible messages report {visible:g};"
+        f"the payload says {stated:.15g} {name} tokens, the visible messages report {visible:.15g};"
         " the payload's value is used"
     )
 

@@ -6,6 +6,7 @@ It must not know how a row is written; it only answers "which one is this?".
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,15 @@ from uaef_frames.adapters.langgraph.emissions import STATE, Emission
 from uaef_frames.adapters.langgraph.topology import is_middleware
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from uaef_frames.adapters.langgraph.ledger import Ledger, Seen
     from uaef_frames.adapters.langgraph.messages import Msg
 
 Key = tuple[object, ...]
+
+_LATEST = 8
+"""How many equal messages are looked at for one that comes alone; a session may hold thousands."""
 
 
 @dataclass(slots=True)
@@ -97,7 +101,8 @@ class Known:
             human.top = human.top or not emission.ns
             return found, cut
         again = emission.kind == STATE or self._repeats(emission)
-        return Pass(emission, turn, again, -1 if again else math.inf), 0
+        pointer = -1 if again and len(msgs) > 1 else math.inf
+        return Pass(emission, turn, again, pointer), 0
 
     def find(self, msg: Msg, way: Pass) -> Seen | None:
         """The message that this one is, if it has been seen; by id, else by what it says."""
@@ -108,12 +113,21 @@ class Known:
                 return self._by_same_id(found, msg, way)
             if not self.without_id and msg.role != "user":
                 return None
-        for seen in self._candidates(msg):
-            if seen.order in way.used or (seen.turn < way.floor and msg.lc_source is None):
+        for seen in self._likely(msg, way):
+            if seen.order in way.used or (message_id is not None and seen.msg.id is not None):
                 continue
-            if (message_id is None or seen.msg.id is None) and self._is_same(seen, msg, way):
+            if self._is_same(seen, msg, way):
                 return seen
         return None
+
+    def _likely(self, msg: Msg, way: Pass) -> Iterable[Seen]:
+        """Messages that say the same: for a repetition in order, for news the latest few."""
+        found = self._candidates(msg)
+        if not way.again:
+            return reversed(found[-_LATEST:])
+        if not way.floor or msg.lc_source is not None:
+            return found
+        return found[bisect_left(found, way.floor, key=lambda seen: seen.turn) :]
 
     def _cut(self, msgs: Sequence[Msg], current: list[Seen]) -> tuple[int, Seen | None]:
         humans = [(i, m) for i, m in enumerate(msgs) if m.role == "user" and m.lc_source is None]
@@ -134,12 +148,14 @@ class Known:
         if not self._deep:
             return False
         return any(
-            _encloses(emission, seen) for msg in emission.messages for seen in self._candidates(msg)
+            _encloses(emission, seen)
+            for msg in emission.messages
+            for seen in self._candidates(msg)[-_LATEST:]
         )
 
     def _by_same_id(self, found: Seen, msg: Msg, way: Pass) -> Seen | None:
         """One id is one message, except where ids are plainly given twice."""
-        if found.msg.role != msg.role or _is_another(found.msg, msg):
+        if found.msg.role != msg.role or self._is_another(found, msg, way):
             return None
         twins = self._twins.get(msg.id or "", [found])
         same = [t for t in twins if says_same(t.msg, msg)]
@@ -147,16 +163,30 @@ class Known:
             return next((t for t in same if t.order not in way.used), same[-1])
         return found if found.order not in way.used else None
 
+    def _is_another(self, seen: Seen, msg: Msg, way: Pass) -> bool:
+        """Whether an id was given anew to another message, as runs that count from 1 do.
+
+        A later version of a message keeps the usage of the model call that made it, a tool result
+        the call that it answers.
+        """
+        old = seen.msg
+        if old.role == "tool":
+            return old.tool_call_id != msg.tool_call_id or self._is_awaited(seen, msg, way)
+        if old.input_tokens is None or msg.input_tokens is None or says_same(old, msg):
+            return False
+        return (old.input_tokens, old.output_tokens) != (msg.input_tokens, msg.output_tokens)
+
+    def _is_awaited(self, seen: Seen, msg: Msg, way: Pass) -> bool:
+        """Whether a call made after that result still waits for this one: it tells them apart."""
+        return any(
+            seen.order < made.caller.order <= way.pointer
+            for made in self._ledger.waiting(msg.tool_call_id)
+        )
+
     def _is_same(self, seen: Seen, msg: Msg, way: Pass) -> bool:
         again = way.again or _encloses(way.emission, seen)
         if msg.role == "tool":
-            if msg.tool_call_id is None:
-                return again
-            # A call that still waits for this result, made after that message, tells them apart.
-            return not any(
-                seen.order < made.caller.order <= way.pointer
-                for made in self._ledger.waiting(msg.tool_call_id)
-            )
+            return again if msg.tool_call_id is None else not self._is_awaited(seen, msg, way)
         one_has_id = (msg.id is None) != (seen.msg.id is None)
         if msg.calls:
             return (
@@ -185,19 +215,6 @@ def _key(msg: Msg) -> Key:
 def says_same(one: Msg, other: Msg) -> bool:
     """Whether two messages have the same text and calls."""
     return one.text == other.text and _key(one) == _key(other)
-
-
-def _is_another(old: Msg, msg: Msg) -> bool:
-    """Whether an id was given anew to another message, as runs that count from 1 do.
-
-    A later version of a message keeps the usage of the model call that made it, a tool result the
-    call that it answers.
-    """
-    if old.role == "tool":
-        return old.tool_call_id != msg.tool_call_id
-    if old.input_tokens is None or msg.input_tokens is None or says_same(old, msg):
-        return False
-    return (old.input_tokens, old.output_tokens) != (msg.input_tokens, msg.output_tokens)
 
 
 def _encloses(emission: Emission, seen: Seen) -> bool:

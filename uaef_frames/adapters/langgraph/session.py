@@ -50,13 +50,15 @@ class Activity:
 class Turn:
     """What one turn has come to: its messages, its calls, and signs of who passed work to whom.
 
-    `asked` says that the caller recorded its input. `agents` are those that spoke, in order;
-    `active_agents` says by event whom a swarm activated.
+    `asked` says that the caller recorded its input. `repeats` counts messages of earlier turns that
+    came again. `agents` are those that spoke, in order; `active_agents` says by event whom a swarm
+    activated.
     """
 
     position: int
     stream: TurnStream
     asked: bool
+    repeats: int
     seen: list[Seen]
     humans: list[Seen]
     made: list[Made]
@@ -82,7 +84,7 @@ class Session:
 
     def add_turn(self, stream: TurnStream) -> None:
         """Take the emissions of the next turn."""
-        turn = Turn(len(self.turns), stream, False, [], [], [], [], {}, {}, [])
+        turn = Turn(len(self.turns), stream, False, 0, [], [], [], [], {}, {}, [])
         self.turns.append(turn)
         for emission in stream.emissions:
             if emission.kind == HUMAN:
@@ -258,6 +260,7 @@ class Session:
     def _again(self, turn: Turn, seen: Seen, msg: Msg, emission: Emission) -> None:
         """A message seen before: it may bring its id, its usage, or be a later version."""
         seen.top = seen.top or not emission.ns
+        turn.repeats += seen.turn != turn.position
         self._known.adopt(seen, msg.id)
         row = seen.row
         if row.input_tokens is None and row.output_tokens is None:

@@ -1,6 +1,9 @@
 """Who speaks: agents, middleware and tool nodes, and whether a session has one agent or several.
 
 It must not know how messages are read or told apart.
+
+An agent that another one calls as a tool counts where its messages are in the stream
+(`subgraphs=True`); where they are not, there is one agent with a tool.
 """
 
 from __future__ import annotations
