@@ -148,8 +148,8 @@ def main() -> None:
             f"{turns:>9,} turns ({size:,.0f} MB): {whole['seconds']:6.1f} s  {rate:8,.0f} turns/s  "
             f"{size / whole['seconds']:5.0f} MB/s  peak RSS {whole['rss_gb']:.2f} GB\n"
             f"{'':>9}  {whole['seconds'] / alone['seconds']:.1f} x the time of orjson.loads over "
-            f"the same bytes ({alone['seconds']:.1f} s); {rate / naive_rate:.1f} x the naive oracle "
-            f"({naive_rate:,.0f} turns/s)"
+            f"the same bytes ({alone['seconds']:.1f} s); {rate / naive_rate:.1f} x the naive "
+            f"oracle ({naive_rate:,.0f} turns/s)"
         )
     held = measured("objects")
     print(

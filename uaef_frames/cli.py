@@ -15,7 +15,7 @@ from uaef_frames.errors import UaefError
 from uaef_frames.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
@@ -77,7 +77,7 @@ def score(
             on_error="raise" if on_error == "raise" else "reject",
             progress=progress,
         )
-    _print_run(run, as_json)
+    print_run(run, as_json=as_json)
     overall = run.info["mean_overall"]
     if fail_under is not None and (overall is None or overall < fail_under):
         shown = (
@@ -97,7 +97,7 @@ def show(
     from uaef_frames.store import open_run
 
     opened = open_run(run)
-    _print_run(opened, as_json, worst)
+    print_run(opened, as_json=as_json, worst=worst)
 
 
 @app.command()
@@ -113,40 +113,42 @@ def sql(
     if as_json:
         _print_json(frame.to_dicts())
     else:
-        _print_table(frame)
+        print_table(frame)
 
 
 @app.command()
-def metrics(as_json: Json = False) -> None:
+def metrics(
+    as_json: Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+) -> None:
     """List every metric."""
     from uaef_frames.metrics import list_metrics
 
-    rows: list[dict[str, Any]] = [
-        {
-            "metric": s.name,
-            "dimension": s.dimension,
-            "phase": s.phase,
-            "by": s.by,
-            "ground_truth": s.ground_truth,
-            "constants": dict(s.constants),
-            "description": s.description,
-        }
-        for s in list_metrics()
+    specs = list_metrics()
+    columns = ["metric", "dimension", "phase", "by", "ground truth", "constants", "description"]
+    rows = [
+        [s.name, s.dimension, s.phase, s.by, s.ground_truth, _constants(s.constants), s.description]
+        for s in specs
     ]
     if as_json:
-        _print_json(rows)
-        return
-    shown = [
-        {
-            **r,
-            "constants": ", ".join(
-                f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}"
-                for k, v in r["constants"].items()
-            ),
-        }
-        for r in rows
-    ]
-    _print_rows([*shown[0]], [list(map(str, r.values())) for r in shown])
+        keys = [c.replace(" ", "_") for c in columns]
+        _print_json(
+            [
+                {**dict(zip(keys, row, strict=True)), "constants": dict(s.constants)}
+                for s, row in zip(specs, rows, strict=True)
+            ]
+        )
+    elif markdown:
+        lines = [columns, ["---"] * len(columns), *([f"`{r[0]}`", *r[1:]] for r in rows)]
+        sys.stdout.writelines("| " + " | ".join(line) + " |\n" for line in lines)
+    else:
+        _print_rows(columns, rows)
+
+
+def _constants(constants: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in constants.items()
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -165,7 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from None
 
 
-def _print_run(run: Run, as_json: bool, worst: int = 0) -> None:
+def print_run(run: Run, *, as_json: bool = False, worst: int = 0) -> None:
+    """A run as a person reads it at a terminal, or as JSON."""
     if as_json:
         info = {k: v for k, v in run.info.items() if k != "config"}
         _print_json(
@@ -178,16 +181,17 @@ def _print_run(run: Run, as_json: bool, worst: int = 0) -> None:
         )
         return
     _print(repr(run))
-    _print_table(run.dimension_summary())
-    _print_table(run.summary())
+    print_table(run.dimension_summary())
+    print_table(run.summary())
     if worst:
         _print("worst turns")
-        _print_table(run.worst_turns(worst))
+        print_table(run.worst_turns(worst))
     _print(f"{run.path}")
     _print(f'ask more: uaef-frames sql {run.path} "select * from session_scores limit 5"')
 
 
-def _print_table(frame: pl.DataFrame) -> None:
+def print_table(frame: pl.DataFrame) -> None:
+    """A frame as a table, every cell as text that cannot steer a terminal."""
     rows = [[_cell(v) for v in row] for row in frame.iter_rows()]
     numeric = {n for n, t in frame.schema.items() if t.is_numeric()}
     _print_rows(frame.columns, rows, numeric)

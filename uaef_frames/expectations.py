@@ -296,6 +296,12 @@ def _entry_text(value: object) -> str | None:
 
 
 def _read_call(call: object, session_id: str | None) -> tuple[str, str]:
+    if type(call) is dict:
+        # As nearly all are: {"name": ..., "arguments": {...}}.
+        plain = cast("dict[str, object]", call)
+        name, arguments = plain.get("name"), plain.get("arguments")
+        if type(name) is str and type(arguments) is dict:
+            return scrub(name), canonical_json(cast("object", arguments))
     if isinstance(call, ToolCall):
         return scrub(call.name), canonical_json(call.arguments)
     if isinstance(call, str) and call.strip():

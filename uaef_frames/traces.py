@@ -111,17 +111,18 @@ def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
 
 def message_row(message: Message, agent: str | None) -> MessageRow:
     """The row of one message object."""
+    content = message.content
     return MessageRow(
-        role=message.role,
-        content=scrub(message.content),
-        agent=agent,
-        reasoning=message.reasoning,
-        message_id=message.message_id,
-        tool_call_id=message.tool_call_id,
-        is_error=message.is_error,
-        is_synthetic=message.is_synthetic,
-        input_tokens=message.input_tokens,
-        output_tokens=message.output_tokens,
+        message.role,
+        content if content.isascii() else scrub(content),
+        agent,
+        message.reasoning,
+        message.message_id,
+        message.tool_call_id,
+        message.is_error,
+        message.is_synthetic,
+        message.input_tokens,
+        message.output_tokens,
     )
 
 
@@ -216,14 +217,14 @@ def _fill_multi(row: TurnRow, trace: MultiAgentTrace) -> None:
 def _call_row(call: ToolCall, agent: str | None) -> CallRow:
     malformed = call.raw_arguments is not None
     return CallRow(
-        name=scrub(call.name),
-        arguments=None if malformed else canonical_json(call.arguments),
-        message_index=call.message_index,
-        agent=agent,
-        tool_call_id=call.id,
-        raw_arguments=call.raw_arguments,
-        result=call.result,
-        status=call.status,
+        scrub(call.name),
+        None if malformed else canonical_json(call.arguments),
+        call.message_index,
+        agent,
+        call.id,
+        call.raw_arguments,
+        call.result,
+        call.status,
     )
 
 
@@ -235,6 +236,8 @@ def _answer(messages: Sequence[MessageRow]) -> str | None:
 
 
 def _number(value: object) -> float | None:
+    if type(value) is float:
+        return value
     if value is None or isinstance(value, bool):
         return None
     try:

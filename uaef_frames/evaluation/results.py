@@ -5,7 +5,7 @@ Formats what the engine found; decides nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import polars as pl
@@ -28,7 +28,7 @@ def results(
     first: int = found.sessions["session_unit"][0] if entries else 0
     metric_scores = _metric_scores(entries, found, first)
     dimensions: list[list[DimensionResult]] = [[] for _ in entries]
-    for row in found.dimensions.iter_rows(named=True):
+    for row in found.dimensions.rows(named=True):
         at: int = row["session_unit"] - first
         dimensions[at].append(
             DimensionResult(
@@ -41,9 +41,7 @@ def results(
         )
     per_turn = _per_turn(entries, found, plan, first)
     made: list[EvaluationResult] = []
-    for at, (entry, row) in enumerate(
-        zip(entries, found.sessions.iter_rows(named=True), strict=True)
-    ):
+    for at, (entry, row) in enumerate(zip(entries, found.sessions.rows(named=True), strict=True)):
         metadata: dict[str, Any] = {
             "is_multi_agent": entry.rows.topology == "multi",
             "num_turns": row["num_turns"],
@@ -174,21 +172,25 @@ def _per_turn(
     entries: Sequence[Entry], found: Aggregated, plan: Plan, first: int
 ) -> list[list[dict[str, Any]]]:
     """`metadata["per_turn"]` of each entry: turn, metric_scores, reasoning."""
-    names = [spec.name for spec in plan.metrics if spec.phase == "turn"]
     turns: list[list[dict[str, Any]]] = [
         [{"turn": i + 1, "metric_scores": {}, "reasoning": {}} for i in range(len(e.rows.turns))]
         for e in entries
     ]
     scores = found.scores.filter(pl.col("turn_id").is_not_null())
-    for name in names:
-        rows = scores.filter(pl.col("metric") == name)
-        columns = rows.select("session_unit", "turn_index", "score", "reasoning")
-        for row in columns.iter_rows():
-            unit, turn = cast("tuple[int, int]", row[:2])
-            value, reasoning = row[2:]
-            entry = turns[unit - first][turn - 1]
-            entry["metric_scores"][name] = value
-            entry["reasoning"][name] = reasoning
+    by_metric = scores.select(
+        "metric", "session_unit", "turn_index", "score", "reasoning"
+    ).partition_by("metric", as_dict=True, include_key=False)
+    for spec in plan.metrics:
+        rows = by_metric.get((spec.name,))
+        if rows is None:
+            continue
+        units: list[int] = rows["session_unit"].to_list()
+        positions: list[int] = rows["turn_index"].to_list()
+        values, reasons = rows["score"].to_list(), rows["reasoning"].to_list()
+        for unit, turn, value, reason in zip(units, positions, values, reasons, strict=True):
+            entry: dict[str, Any] = turns[unit - first][turn - 1]
+            entry["metric_scores"][spec.name] = value
+            entry["reasoning"][spec.name] = reason
     return turns
 
 
