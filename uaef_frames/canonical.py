@@ -47,14 +47,11 @@ def canonical_json(value: object) -> str:
 
 def canonical_texts(texts: Iterable[str]) -> list[str]:
     """`canonical_json` of many JSON texts, which are known to be JSON."""
-    loads_one, dumps_one, maybe_float = orjson.loads, orjson.dumps, _MAYBE_FLOAT.search
-    made: list[str] = []
-    for text in texts:
-        canonical = dumps_one(loads_one(text), option=_SORTED)
-        made.append(
-            canonical_json(loads_one(text)) if maybe_float(canonical) else canonical.decode()
-        )
-    return made
+    loads_one, dumps_one = orjson.loads, orjson.dumps
+    given = list(texts)
+    if _MAYBE_FLOAT.search("\n".join(given).encode("utf-8", "surrogatepass")):
+        return [canonical_json(loads_one(text)) for text in given]
+    return [dumps_one(loads_one(text), option=_SORTED).decode() for text in given]
 
 
 def scrub(text: str) -> str:

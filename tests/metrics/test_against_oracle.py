@@ -167,7 +167,9 @@ def _wanted(turn: dict[str, Any]) -> dict[str, oracle.Oracle]:
 
 def _session(sid: str, turn: dict[str, Any]) -> SessionRows:
     work: dict[str, int] | None = turn["work"]
-    spoken = [MessageRow("assistant", "…", agent) for agent, n in (work or {}).items() for _ in range(n)]
+    spoken = [
+        MessageRow("assistant", "…", agent) for agent, n in (work or {}).items() for _ in range(n)
+    ]
     row = TurnRow(
         1,
         agents=list(work or {}),
