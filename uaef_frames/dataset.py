@@ -7,7 +7,7 @@ happens in each step is the business of the room it calls.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -44,6 +44,9 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
+
+_READERS = 2
+"""Batches that are read at once: parsing runs on all cores, what stands around it does not."""
 
 BATCH_TURNS = 20_000
 """Turns that are worked on at once; a batch ends with a session, so it may be larger."""
@@ -163,10 +166,10 @@ def _batches(index: LineIndex, size: int) -> Iterator[pl.DataFrame]:
 
 
 class _Threads:
-    """One thread that reads ahead and one that writes behind, while this one scores."""
+    """Threads that read ahead and one that writes behind, while this one scores."""
 
     def __enter__(self) -> _Threads:
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="uaef-read")
+        self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="uaef-read")
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="uaef-write")
         self._last: Future[None] | None = None
         return self
@@ -176,15 +179,14 @@ class _Threads:
         self._writing.shutdown(cancel_futures=True)
 
     def ahead(self, read: Callable[[_In], _Out], items: Iterator[_In]) -> Iterator[_Out]:
-        """What `read` gives for each item, the next one under way while one is used."""
-        coming: Future[_Out] | None = None
+        """What `read` gives for each item, in order, the next ones under way while one is used."""
+        coming: deque[Future[_Out]] = deque()
         for item in items:
-            following = self._reading.submit(read, item)
-            if coming is not None:
-                yield coming.result()
-            coming = following
-        if coming is not None:
-            yield coming.result()
+            coming.append(self._reading.submit(read, item))
+            if len(coming) > _READERS:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
 
     def then(self, write: Callable[..., None], *arguments: Any) -> None:
         """Write behind; one batch at most waits to be written."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle import longest_common_subsequence
 from uaef_frames.metrics import sequences
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest

@@ -5,6 +5,7 @@ Knows DuckDB and JSON text; what the columns mean is the reader's business.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 class NativeParser:
     """Parses lines into the fields of a DuckDB struct, and tells the keys of each line.
 
+    Threads may share a parser; each gets a connection of its own.
+
     Args:
         fields: The struct's fields in DuckDB's words, for instance ``turn_id JSON``. A value that
             does not fit its field comes out as null.
@@ -29,21 +32,22 @@ class NativeParser:
         self._query = (
             f"select json_keys(line) as keys, unnest(try_cast(line as STRUCT({fields}))) from lines"
         )
-        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._local = threading.local()
 
     def parse(self, lines: Texts) -> pl.DataFrame | None:
         """One row a line: `keys` and the fields; None where one of the lines is not JSON."""
         import duckdb
 
-        if self._connection is None:
-            self._connection = duckdb.connect(":memory:")
-        self._connection.register("lines", json_table(lines))
+        if not hasattr(self._local, "connection"):
+            self._local.connection = duckdb.connect(":memory:")
+        connection: duckdb.DuckDBPyConnection = self._local.connection
+        connection.register("lines", json_table(lines))
         try:
-            return self._connection.sql(self._query).pl()
+            return connection.sql(self._query).pl()
         except duckdb.Error:
             return None
         finally:
-            self._connection.unregister("lines")
+            connection.unregister("lines")
 
 
 def unquoted(column: str) -> pl.Expr:

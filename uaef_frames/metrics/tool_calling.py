@@ -75,7 +75,7 @@ def parameter_quality() -> Scored:
         .then(pl.format("all calls have the right arguments ({})", _EXPECTED))
         .otherwise(
             pl.concat_str(
-                pl.format("{} of {} calls' worth of arguments", paired.round(2), _LARGER),
+                pl.format("arguments of {} of {} calls are right", paired.round(2), _LARGER),
                 pl.format("differs: {}", "arguments_differ"),
                 separator="; ",
                 ignore_nulls=True,
