@@ -44,7 +44,7 @@ def main(out: str = "runs") -> None:
         HERE / "booking.jsonl",
         HERE / "booking_ground_truth.jsonl",
         metric_set="deterministic",
-        # The default asks for ten answers a second, as of a service; here one in two seconds is good.
+        # The default asks for ten answers a second, as of a service; here one in two will do.
         constants={"throughput": {"target_rps": 0.5}},
         out=out,
         name="demo",
