@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from uaef_frames import schemas
 from uaef_frames.errors import ConfigError
 from uaef_frames.rows import CallRow, HandoffRow, MessageRow, SessionRows, stack
+from uaef_frames.table_set import TableSet
 from uaef_frames.traces import (
     SessionDict,
     Trace,
@@ -25,16 +25,24 @@ from uaef_frames.traces import (
     trace_of_row,
 )
 
-_TABLES = ("turns", "messages", "tool_calls", "handoffs")
-_SCHEMAS = {name: schemas.RUN_TABLES[name] for name in _TABLES}
+if TYPE_CHECKING:
+    import dataframely as dy
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Conversations:
+class Conversations(TableSet):
     """The four tables of a set of conversations (columns: `uaef_frames.schemas`).
 
     Rows stand in the order of sessions, turns and happening.
     """
+
+    tables: ClassVar[Mapping[str, type[dy.Schema]]] = {
+        "turns": schemas.Turns,
+        "messages": schemas.Messages,
+        "tool_calls": schemas.ToolCalls,
+        "handoffs": schemas.Handoffs,
+    }
+    what: ClassVar[str] = "conversations"
 
     turns: pl.DataFrame
     messages: pl.DataFrame
@@ -82,7 +90,7 @@ class Conversations:
         """
         if not parts:
             return cls.empty()
-        frames = {name: pl.concat([getattr(p, name) for p in parts]) for name in _TABLES}
+        frames = {name: pl.concat([getattr(p, name) for p in parts]) for name in cls.tables}
         joined = cls(**frames)
         ids = [i for p in parts for i in p.session_ids]
         twice = (
@@ -110,7 +118,7 @@ class Conversations:
         wanted = pl.Series(list(session_ids), dtype=pl.String)
         kept = {
             name: getattr(self, name).filter(pl.col("session_id").is_in(wanted.implode()))
-            for name in _TABLES
+            for name in self.tables
         }
         return Conversations(**kept)._renumbered()
 
@@ -122,7 +130,7 @@ class Conversations:
         """
         from uaef_frames.schema_sets import ConversationTables
 
-        ConversationTables.validate({name: getattr(self, name) for name in _TABLES})
+        ConversationTables.validate(self.frames())
         return self
 
     def to_traces(self) -> list[SessionDict]:
@@ -144,35 +152,6 @@ class Conversations:
             {"session_id": sid, "per_turn_traces": traces, "full_trace": join_traces(sid, traces)}
             for sid, traces in by_session.items()
         ]
-
-    def write_parquet(self, folder: str | Path) -> Path:
-        """Write the four tables into a folder, which is made."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        for name in _TABLES:
-            getattr(self, name).write_parquet(target / f"{name}.parquet", compression="zstd")
-        return target
-
-    @classmethod
-    def read_parquet(cls, folder: str | Path) -> Conversations:
-        """Read what `write_parquet` wrote.
-
-        Raises:
-            ConfigError: A table is missing.
-        """
-        source = Path(folder)
-        missing = [n for n in _TABLES if not (source / f"{n}.parquet").is_file()]
-        if missing:
-            raise ConfigError(
-                f"{source} holds no {missing[0]}.parquet: it is not a conversations folder"
-            )
-        frames = {
-            name: pl.read_parquet(source / f"{name}.parquet")
-            .select(list(schemas.columns(schema)))
-            .cast(cast("Any", dict(schemas.columns(schema))))
-            for name, schema in _SCHEMAS.items()
-        }
-        return cls(**frames)
 
     def __repr__(self) -> str:
         return (

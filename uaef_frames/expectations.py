@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import polars as pl
 
@@ -18,16 +17,14 @@ from uaef_frames.canonical import canonical_json, loads, scrub
 from uaef_frames.errors import ConfigError, GroundTruthError
 from uaef_frames.models import GroundTruth, ToolCall
 from uaef_frames.rows import table
+from uaef_frames.table_set import TableSet
+
+if TYPE_CHECKING:
+    import dataframely as dy
+
 
 Calls: TypeAlias = list[tuple[str, str]]
 """Expected calls: (name, canonical arguments)."""
-
-_TABLES = ("turn_expectations", "session_expectations", "expected_tool_calls")
-_SCHEMAS = (
-    schemas.TurnExpectations,
-    schemas.SessionExpectations,
-    schemas.ExpectedToolCalls,
-)
 
 
 @dataclass(slots=True)
@@ -60,8 +57,15 @@ class SessionTruth:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Expectations:
+class Expectations(TableSet):
     """The three tables of ground truth (columns: `uaef_frames.schemas`)."""
+
+    tables: ClassVar[Mapping[str, type[dy.Schema]]] = {
+        "turn_expectations": schemas.TurnExpectations,
+        "session_expectations": schemas.SessionExpectations,
+        "expected_tool_calls": schemas.ExpectedToolCalls,
+    }
+    what: ClassVar[str] = "expectations"
 
     turn_expectations: pl.DataFrame
     session_expectations: pl.DataFrame
@@ -124,7 +128,7 @@ class Expectations:
         """
         if not parts:
             return cls.empty()
-        joined = cls(*(pl.concat([getattr(p, name) for p in parts]) for name in _TABLES))
+        joined = cls(*(pl.concat([getattr(p, name) for p in parts]) for name in cls.tables))
         ids = joined.session_expectations["session_id"]
         if ids.n_unique() < len(ids):
             twice = ids.filter(ids.is_duplicated())[0]
@@ -145,7 +149,7 @@ class Expectations:
         return Expectations(
             *(
                 getattr(self, name).join(wanted, on="session_id", how="semi", maintain_order="left")
-                for name in _TABLES
+                for name in self.tables
             )
         )
 
@@ -157,38 +161,8 @@ class Expectations:
         """
         from uaef_frames.schema_sets import ExpectationTables
 
-        ExpectationTables.validate({name: getattr(self, name) for name in _TABLES})
+        ExpectationTables.validate(self.frames())
         return self
-
-    def write_parquet(self, folder: str | Path) -> Path:
-        """Write the three tables into a folder, which is made."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        for name in _TABLES:
-            getattr(self, name).write_parquet(target / f"{name}.parquet", compression="zstd")
-        return target
-
-    @classmethod
-    def read_parquet(cls, folder: str | Path) -> Expectations:
-        """Read what `write_parquet` wrote.
-
-        Raises:
-            ConfigError: A table is missing.
-        """
-        source = Path(folder)
-        missing = [n for n in _TABLES if not (source / f"{n}.parquet").is_file()]
-        if missing:
-            raise ConfigError(
-                f"{source} holds no {missing[0]}.parquet: it is no expectations folder"
-            )
-        return cls(
-            *(
-                pl.read_parquet(source / f"{name}.parquet").cast(
-                    cast("Any", dict(schemas.columns(schema)))
-                )
-                for name, schema in zip(_TABLES, _SCHEMAS, strict=True)
-            )
-        )
 
     def __repr__(self) -> str:
         return (

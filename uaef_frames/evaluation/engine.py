@@ -55,14 +55,15 @@ def evaluate_batch(
 ) -> list[EvaluationResult]:
     """Evaluate many items; one that is broken gets a result that says so, the others go on."""
     when = now or datetime.now(UTC)
-    return _with_failures(
-        items,
-        truths,
-        plan,
-        when,
-        entry=entry_of,
-        name=lambda item, at: (f"item-{at}", None),
-    )
+    with _collector_paused():
+        return _with_failures(
+            items,
+            truths,
+            plan,
+            when,
+            entry=entry_of,
+            name=lambda item, at: (f"item-{at}", None),
+        )
 
 
 def evaluate_records(
@@ -80,14 +81,15 @@ def evaluate_records(
     """
     groups = adapter.group(records)
     in_order = truths_in_order([sid for sid, _ in groups], truths)
-    return _with_failures(
-        groups,
-        in_order,
-        plan,
-        now or datetime.now(UTC),
-        entry=lambda group, key: entry_of_rows(adapter.read(*group), key),
-        name=lambda group, _: (group[0], group[0]),
-    )
+    with _collector_paused():
+        return _with_failures(
+            groups,
+            in_order,
+            plan,
+            now or datetime.now(UTC),
+            entry=lambda group, key: entry_of_rows(adapter.read(*group), key),
+            name=lambda group, _: (group[0], group[0]),
+        )
 
 
 def truths_in_order(
@@ -118,18 +120,6 @@ def truths_in_order(
     return given
 
 
-def _with_failures(
-    items: Sequence[Any],
-    truths: Sequence[GroundTruth | None],
-    plan: Plan,
-    now: datetime,
-    entry: Callable[[Any, str], Entry],
-    name: Callable[[Any, int], tuple[str, str | None]],
-) -> list[EvaluationResult]:
-    with _collector_paused():
-        return _each(items, truths, plan, now, entry, name)
-
-
 @contextmanager
 def _collector_paused() -> Generator[None]:
     """No garbage collection: all rows and results are kept, and to walk them again and again while
@@ -144,7 +134,7 @@ def _collector_paused() -> Generator[None]:
             gc.enable()
 
 
-def _each(
+def _with_failures(
     items: Sequence[Any],
     truths: Sequence[GroundTruth | None],
     plan: Plan,

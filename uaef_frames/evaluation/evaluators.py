@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from uaef_frames.traces import Trace
 
 
-class BaseEvaluator:
-    """What all evaluators share: the checked request, and the way through the engine.
+class Planned:
+    """A checked request: which metrics, with which constants, weights and thresholds.
 
     Args:
         metrics: Names of metrics; None: those of `metric_set`, or the default set.
@@ -38,11 +38,6 @@ class BaseEvaluator:
     Raises:
         ConfigError: Anything of this is unknown or makes no sense.
     """
-
-    profile: ClassVar[Profile]
-    accepts: ClassVar[tuple[type[Trace], ...]]
-    default_weights: ClassVar[Mapping[str, float]]
-    default_thresholds: ClassVar[Mapping[str, float]] = THRESHOLDS
 
     def __init__(
         self,
@@ -60,6 +55,15 @@ class BaseEvaluator:
             thresholds=thresholds,
             constants=constants,
         )
+
+
+class BaseEvaluator(Planned):
+    """What the evaluators of one trace or session share: the way through the engine."""
+
+    profile: ClassVar[Profile]
+    accepts: ClassVar[tuple[type[Trace], ...]]
+    default_weights: ClassVar[Mapping[str, float]]
+    default_thresholds: ClassVar[Mapping[str, float]] = THRESHOLDS
 
     def evaluate(self, trace: Trace, ground_truth: GroundTruth | None = None) -> EvaluationResult:
         """Evaluate one trace as a conversation of one turn.
@@ -189,28 +193,11 @@ class MultiTurnEvaluator(BaseEvaluator):
         return self.evaluate(trace, ground_truth)
 
 
-class OfflineEvaluator:
+class OfflineEvaluator(Planned):
     """Evaluates many traces or session dicts in one pass over the engine.
 
     One that is broken gets a result that says what failed; the others go on.
     """
-
-    def __init__(
-        self,
-        metrics: Iterable[str] | None = None,
-        metric_set: str | None = None,
-        *,
-        dimension_weights: Mapping[str, float] | None = None,
-        thresholds: Mapping[str, float] | None = None,
-        constants: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> None:
-        self._plan = make_plan(
-            metrics,
-            metric_set,
-            dimension_weights=dimension_weights,
-            thresholds=thresholds,
-            constants=constants,
-        )
 
     def evaluate_batch(
         self,

@@ -16,6 +16,7 @@ import polars as pl
 from uaef_frames import schemas
 from uaef_frames.adapters.langgraph.finish import token_note
 from uaef_frames.adapters.langgraph.messages import SUMMARY_OPENING
+from uaef_frames.adapters.langgraph.payloads import NUMBERS
 from uaef_frames.adapters.langgraph.session import (
     HANDOFF_OPENINGS,
     STRUCTURED_ERRORS,
@@ -29,16 +30,7 @@ from uaef_frames.conversations import Conversations
 if TYPE_CHECKING:
     from uaef_frames.adapters.lines import LineIndex
 
-_NUMBERS = {
-    "latency": "latency_s",
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "cost_usd": "cost_usd",
-    "throughput_rps": "throughput_rps",
-    "quality_score": "quality_score",
-    "completeness_score": "completeness_score",
-}
-_LINE_KEYS = ("session_id", "turn_id", "stream_events", *_NUMBERS)
+_LINE_KEYS = ("session_id", "turn_id", "stream_events", *NUMBERS)
 _ABSENT_IN_MESSAGES = (
     "role",
     "data",
@@ -67,7 +59,7 @@ _LINE = ", ".join(
     [
         "turn_id JSON",
         f"stream_events MAP(VARCHAR, STRUCT({_UPDATE}))[]",
-        *(f"{n} JSON" for n in _NUMBERS),
+        *(f"{n} JSON" for n in NUMBERS),
     ]
 )
 
@@ -104,8 +96,7 @@ def _lines(parsed: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     turn = pl.col("turn_id").str.contains(r"^-?[0-9]{1,18}$")
     plain = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
     numbers = [
-        pl.col(n).is_null() | pl.col(n).str.contains(plain) | (pl.col(n) == "null")
-        for n in _NUMBERS
+        pl.col(n).is_null() | pl.col(n).str.contains(plain) | (pl.col(n) == "null") for n in NUMBERS
     ]
     some = pl.col("stream_events").list.len() > 0
     return (
@@ -119,7 +110,7 @@ def _lines(parsed: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
             ).fill_null(value=False),
             turn_id=pl.col("turn_id").cast(pl.Int64, strict=False),
             events="stream_events",
-            *[pl.col(n).cast(pl.Float64, strict=False).alias(c) for n, c in _NUMBERS.items()],
+            *[pl.col(n).cast(pl.Float64, strict=False).alias(c) for n, c in NUMBERS.items()],
         )
     )
 
@@ -420,15 +411,7 @@ def _with_tokens(turns: pl.DataFrame) -> pl.DataFrame:
 def _message_rows(messages: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
     roles = {"human": "user", "ai": "assistant", "tool": "tool"}
     usage = pl.col("usage_metadata").struct
-    rows = messages.join(
-        keys.select("line", "session_id", "turn_id", "place"),
-        on="line",
-        how="left",
-        maintain_order="left",
-    )
-    if not rows["place"].is_sorted():
-        rows = rows.sort("place", maintain_order=True)
-    return rows.select(
+    return _in_turns(messages, keys).select(
         "session_id",
         "turn_id",
         message_index="at",
@@ -454,14 +437,9 @@ def _call_rows(messages: pl.DataFrame, calls: pl.DataFrame, keys: pl.DataFrame) 
         result="text",
         failed=(pl.col("status") == "error").fill_null(value=False),
     )
-    rows = calls.join(results, on=["line", "nth"], how="left", maintain_order="left").join(
-        keys.select("line", "session_id", "turn_id", "place"),
-        on="line",
-        how="left",
-        maintain_order="left",
+    rows = _in_turns(
+        calls.join(results, on=["line", "nth"], how="left", maintain_order="left"), keys
     )
-    if not rows["place"].is_sorted():
-        rows = rows.sort("place", maintain_order=True)
     status = (
         pl.when(pl.col("failed").is_null())
         .then(pl.lit("pending"))
@@ -482,6 +460,13 @@ def _call_rows(messages: pl.DataFrame, calls: pl.DataFrame, keys: pl.DataFrame) 
         result="result",
         status=status,
     )
+
+
+def _in_turns(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
+    """Rows of lines with the keys of their turns, in the order of the turns."""
+    places = keys.select("line", "session_id", "turn_id", "place")
+    placed = rows.join(places, on="line", how="left", maintain_order="left")
+    return placed if placed["place"].is_sorted() else placed.sort("place", maintain_order=True)
 
 
 def _canonical(arguments: pl.Series) -> pl.Series:

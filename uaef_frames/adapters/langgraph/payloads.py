@@ -23,7 +23,7 @@ NEEDS = (
     " list of events that graph.stream(...) yielded)"
 )
 
-_NUMBERS = {
+NUMBERS = {
     "latency": "latency_s",
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -36,7 +36,7 @@ _NUMBERS = {
 
 _FROM_METADATA = ("throughput_rps", "quality_score", "completeness_score", "workflow_status")
 _KNOWN = frozenset(
-    {*_NUMBERS, "session_id", "turn_id", "stream_events", "workflow_status", "metadata"}
+    {*NUMBERS, "session_id", "turn_id", "stream_events", "workflow_status", "metadata"}
     | {"topology", "agents"}
 )
 _REQUIRED = ("session_id", "turn_id", "stream_events")
@@ -138,7 +138,7 @@ def read_fields(fields: Mapping[Any, Any], session_id: str, turn_id: int) -> Che
         hint = "; wrap a stream in list(...)" if hasattr(events, "__next__") else ""
         raise ValueError(f"stream_events must be a list of events, not {describe(events)}{hint}")
     checked = CheckedPayload(session_id, turn_id, list(events))
-    for name, column in _NUMBERS.items():
+    for name, column in NUMBERS.items():
         value = fields.get(name)
         if value is not None:
             setattr(checked, column, _number(value, name))
