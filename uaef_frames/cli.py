@@ -65,18 +65,22 @@ def score(
     if on_error not in ("reject", "raise"):
         raise typer.BadParameter("reject or raise", param_hint="--on-error")
     wanted = None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()]
-    with _Progress(quiet=as_json) as progress:
-        run = evaluate_dataset(
-            payloads,
-            ground_truth or None,
-            wanted,
-            metric_set,
-            out=out,
-            name=name,
-            adapter=adapter,
-            on_error="raise" if on_error == "raise" else "reject",
-            progress=progress,
-        )
+    try:
+        with _Progress(quiet=as_json) as progress:
+            run = evaluate_dataset(
+                payloads,
+                ground_truth or None,
+                wanted,
+                metric_set,
+                out=out,
+                name=name,
+                adapter=adapter,
+                on_error="raise" if on_error == "raise" else "reject",
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        _complain("interrupted; no run was kept")
+        raise typer.Exit(130) from None
     print_run(run, as_json=as_json)
     overall = run.info["mean_overall"]
     if fail_under is not None and (overall is None or overall < fail_under):
@@ -152,7 +156,7 @@ def _constants(constants: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: 0 well, 1 for a failed threshold or error, 2 for bad usage."""
+    """Run the command line: 0 well, 1 a failed threshold or error, 2 bad usage, 130 Ctrl-C."""
     import warnings
 
     warnings.showwarning = _show_warning
@@ -162,9 +166,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain(str(error))
         usage = isinstance(error, ValueError) and type(error).__name__ == "ConfigError"
         raise SystemExit(2 if usage else 1) from None
-    except KeyboardInterrupt:
-        _complain("interrupted; nothing was kept")
-        raise SystemExit(130) from None
 
 
 def print_run(run: Run, *, as_json: bool = False, worst: int = 0) -> None:

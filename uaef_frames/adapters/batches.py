@@ -166,6 +166,8 @@ def _merged(one: Conversations, other: Conversations, order: pl.Series) -> Conve
             .sort("place", maintain_order=True)
             .drop("place")
         )
+    index = pl.col("session_id").rle_id().cast(pl.Int64)
+    frames["turns"] = frames["turns"].with_columns(session_index=index)
     return Conversations(**frames)
 
 

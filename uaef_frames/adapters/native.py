@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from uaef_frames.arrow import json_table
+from uaef_frames.canonical import canonical_texts
 
 if TYPE_CHECKING:
     import duckdb
 
     from uaef_frames.arrow import Texts
+
+
+_LENIENT = r",[ \t\r\n]*[}\]]|[:,\[][ \t\r\n]*-?(?:NaN|nan|NAN|Inf|inf|INF)"
+"""What DuckDB takes for JSON and JSON is not: commas with nothing behind them, NaN and infinity."""
+_LONG_NUMBER = r"[0-9]{20}|-[0-9]{19}"
+"""Numbers that may be beyond 64 bits, which need a closer look than many texts at once get."""
 
 
 class NativeParser:
@@ -35,7 +42,10 @@ class NativeParser:
         self._local = threading.local()
 
     def parse(self, lines: Texts) -> pl.DataFrame | None:
-        """One row a line: `keys` and the fields; None where one of the lines is not JSON."""
+        """One row a line: `strict`, `keys` and the fields; None where a line is not JSON.
+
+        `strict` is false where a line may be JSON to DuckDB only.
+        """
         import duckdb
 
         if not hasattr(self._local, "connection"):
@@ -43,11 +53,12 @@ class NativeParser:
         connection: duckdb.DuckDBPyConnection = self._local.connection
         connection.register("lines", json_table(lines))
         try:
-            return connection.sql(self._query).pl()
-        except duckdb.Error:
+            parsed = connection.sql(self._query).pl()
+        except (duckdb.Error, UnicodeDecodeError):  # the latter where its message quotes bad bytes
             return None
         finally:
             connection.unregister("lines")
+        return parsed.with_columns(strict=~pl.Series(lines).str.contains(_LENIENT))
 
 
 def unquoted(column: str) -> pl.Expr:
@@ -57,6 +68,40 @@ def unquoted(column: str) -> pl.Expr:
     escaped = raw.str.contains("\\", literal=True) & raw.str.starts_with('"')
     decoded = pl.when(escaped).then(raw).str.json_decode(pl.String)
     return pl.when(escaped).then(decoded).otherwise(bare)
+
+
+def is_written_as_text(column: str) -> pl.Expr:
+    """Whether a text that DuckDB made of any JSON value surely was text, or a plain integer.
+
+    Not so for what `true`, 1.5, {...} and [...] look like as text, though it may have been text.
+    """
+    return ~pl.col(column).str.contains(
+        r"^(?:[\[{]|true$|false$|-?[0-9]+(?:[.eE]|[0-9]{18})|-?(?i:nan|inf))"
+    )
+
+
+def canonical_objects(texts: pl.Series) -> pl.Series:
+    """Canonical JSON of JSON objects; null for a row that is none, or needs a closer look."""
+    plain = texts.str.starts_with("{") & ~texts.str.contains(_LONG_NUMBER)
+    places = plain.fill_null(value=False).arg_true()
+    given = texts.gather(places).to_list()
+    try:
+        made: list[str | None] = [*canonical_texts(given)]
+    except _NOT_CANONICAL:
+        made = [_canonical_or_none(text) for text in given]
+    nothing = pl.Series(texts.name, [None], dtype=pl.String).new_from_index(0, len(texts))
+    return nothing.scatter(places, pl.Series(made, dtype=pl.String))
+
+
+_NOT_CANONICAL = (ValueError, TypeError, RecursionError)
+"""What comes of numbers that no float holds, and of deep nesting."""
+
+
+def _canonical_or_none(text: str) -> str | None:
+    try:
+        return canonical_texts([text])[0]
+    except _NOT_CANONICAL:
+        return None
 
 
 def only_keys(allowed: tuple[str, ...]) -> pl.Expr:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -44,6 +46,8 @@ _REPEATING = frozenset(
     )
 )
 """Columns that say the same thing often, and so are worth a dictionary."""
+_DRAFT = ".draft-"
+_HOST = re.sub(r"[^A-Za-z0-9-]", "-", gethostname())
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -67,10 +71,11 @@ class RunWriter:
     def __init__(self, out: str | Path, run_id: str) -> None:
         self.run_id = run_id
         self.path = Path(out) / run_id
-        self._draft = Path(out) / f".{run_id}.draft-{os.getpid()}"
+        self._draft = Path(out) / f".{run_id}{_DRAFT}{_HOST}.{os.getpid()}"
         self._files: dict[str, ParquetFile] = {}
         try:
             self._draft.mkdir(parents=True)
+            _sweep(Path(out))
         except OSError as error:
             raise StoreError(f"cannot write runs into {out}: {error}") from error
 
@@ -85,7 +90,8 @@ class RunWriter:
     ) -> None:
         if self._draft.exists():
             for file in self._files.values():
-                file.close()
+                with suppress(Exception):  # whatever state it was left in, it goes
+                    file.close()
             shutil.rmtree(self._draft, ignore_errors=True)
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
@@ -116,6 +122,24 @@ class RunWriter:
             repeating = [name for name in schema if name in _REPEATING]
             self._files[table] = ParquetFile(self._draft / f"{table}.parquet", schema, repeating)
         return self._files[table]
+
+
+def _sweep(out: Path) -> None:
+    """Remove what runs of this machine that were killed have left behind."""
+    for draft in out.glob(f".*{_DRAFT}{_HOST}.*"):
+        pid = draft.name.rpartition(".")[2]
+        if pid.isdecimal() and not _is_alive(int(pid)):
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is there, and not ours
+        return True
+    return True
 
 
 def _sync(path: Path) -> None:

@@ -23,8 +23,13 @@ from uaef_frames.adapters.langgraph.session import (
     STRUCTURED_OPENING,
 )
 from uaef_frames.adapters.langgraph.topology import HOOK_NODES, HOOKS
-from uaef_frames.adapters.native import NativeParser, only_keys, unquoted
-from uaef_frames.canonical import canonical_texts
+from uaef_frames.adapters.native import (
+    NativeParser,
+    canonical_objects,
+    is_written_as_text,
+    only_keys,
+    unquoted,
+)
 from uaef_frames.conversations import Conversations
 
 if TYPE_CHECKING:
@@ -42,6 +47,10 @@ _ABSENT_IN_MESSAGES = (
 )
 """Keys that the reader looks at in a message and that a regular one does not have."""
 _ABSENT_IN_UPDATES = ("active_agent", "structured_response", "hitl_edited_tool_calls")
+_CALLS_OF_ANOTHER_FORM = r'"tool_calls"\s*:\s*[^\[n\s]'
+"""In a line: calls that are no list, and so come out of the parser as if there were none."""
+_BLANK = r"^[\s\x1c-\x1f]*$"
+"""What Python takes for blank text; the last four are no white space to others."""
 _EMPTY_KWARGS = ("{}", '{"refusal":null}')
 
 _MESSAGE = ", ".join(
@@ -72,11 +81,12 @@ class BulkReader:
 
     def __call__(self, index: LineIndex, rows: pl.DataFrame) -> tuple[Conversations, list[str]]:
         """The tables of the regular sessions among these rows, and the ids of the others."""
-        parsed = self._parser.parse(index.texts(rows))
+        texts = index.texts(rows)
+        parsed = self._parser.parse(texts)
         sessions = rows["session_id"].unique(maintain_order=True)
         if parsed is None:
             return Conversations.empty(), sessions.to_list()
-        lines = _lines(parsed, rows)
+        lines = _lines(parsed.with_columns(rows["session_id"], text=pl.Series(texts)))
         messages = _messages(lines)
         calls = _calls(messages)
         messages = _with_callers(messages, calls)
@@ -90,24 +100,29 @@ class BulkReader:
         return tables, ids.filter(left_alone)["session_id"].to_list()
 
 
-def _lines(parsed: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _lines(parsed: pl.DataFrame) -> pl.DataFrame:
     """One row a line: line, session (numbered), turn_id, numbers, events, whether it is regular."""
-    session = (rows["session_id"].rle_id()).alias("session")
     turn = pl.col("turn_id").str.contains(r"^-?[0-9]{1,18}$")
     plain = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
     numbers = [
         pl.col(n).is_null() | pl.col(n).str.contains(plain) | (pl.col(n) == "null") for n in NUMBERS
     ]
-    some = pl.col("stream_events").list.len() > 0
+    rules = [
+        pl.col("strict"),
+        ~pl.col("session_id").str.contains(_BLANK),
+        ~pl.col("text").str.contains(_CALLS_OF_ANOTHER_FORM),
+        only_keys(_LINE_KEYS),
+        turn,
+        pl.col("stream_events").list.len() > 0,
+        *numbers,
+    ]
     return (
-        parsed.with_columns(session)
+        parsed.with_columns(session=pl.col("session_id").rle_id())
         .with_row_index("line")
         .select(
             "line",
             "session",
-            regular=reduce(
-                lambda a, b: a & b, [only_keys(_LINE_KEYS), turn, some, *numbers]
-            ).fill_null(value=False),
+            regular=reduce(lambda a, b: a & b, rules).fill_null(value=False),
             turn_id=pl.col("turn_id").cast(pl.Int64, strict=False),
             events="stream_events",
             *[pl.col(n).cast(pl.Float64, strict=False).alias(c) for n, c in NUMBERS.items()],
@@ -126,7 +141,7 @@ def _messages(lines: pl.DataFrame) -> pl.DataFrame:
         .explode("events", empty_as_null=False)
         .with_columns(entry=pl.col("events").map.entries(), nodes=pl.col("events").map.len())
         .drop("events")
-        .explode("entry")
+        .explode("entry", empty_as_null=True)
     )
     node = pl.col("entry").struct.field("key").alias("node")
     update = pl.col("entry").struct.field("value")
@@ -144,7 +159,7 @@ def _messages(lines: pl.DataFrame) -> pl.DataFrame:
             plain=plain,
             messages=update.struct.field("messages"),
         )
-        .explode("messages")
+        .explode("messages", empty_as_null=True)
         .unnest("messages")
         .with_row_index("row")
         .with_columns(
@@ -166,11 +181,12 @@ def _calls(messages: pl.DataFrame) -> pl.DataFrame:
         .explode("tool_calls")
         .with_columns(
             tool=pl.col("tool_calls").struct.field("name"),
-            args=pl.col("tool_calls").struct.field("args"),
+            arguments=pl.col("tool_calls").struct.field("args"),
             call_id=pl.col("tool_calls").struct.field("id"),
         )
         .drop("tool_calls")
     )
+    made = made.with_columns(canonical_objects(made["arguments"]))
     row = pl.col("row")
     return made.with_row_index("row").with_columns(
         nth=row.cast(pl.Int64) - row.first().over("line")
@@ -249,6 +265,7 @@ def _is_plain() -> pl.Expr:
         ~meta.str.contains("__", literal=True).fill_null(value=False),
         usage.is_null() | counted,
         usage.is_not_null() | ~meta.str.contains(r"(?i)usage").fill_null(value=False),
+        *(is_written_as_text(k).fill_null(value=True) for k in ("id", "name", "tool_call_id")),
         *(pl.col(k).is_null() for k in _ABSENT_IN_MESSAGES),
     ]
     return reduce(lambda a, b: a & b, rules)
@@ -264,10 +281,10 @@ def _is_plain_call() -> pl.Expr:
     name = pl.col("tool")
     handoff = reduce(lambda a, b: a | b, [name.str.starts_with(o) for o in HANDOFF_OPENINGS])
     return (
-        name.is_not_null()
+        is_written_as_text("tool")
         & ~handoff
-        & pl.col("args").str.starts_with("{")
-        & pl.col("call_id").is_not_null()
+        & pl.col("arguments").is_not_null()
+        & is_written_as_text("call_id")
     )
 
 
@@ -330,12 +347,15 @@ def _turns(
     kind = pl.col("type")
     usage = pl.col("usage_metadata").struct
     counts = [
-        usage.field(n).cast(pl.Float64).filter(usage.field(n).is_not_null()).alias(f"seen_{n}")
+        usage.field(n)
+        .cast(pl.Float64)
+        .filter((kind == "ai") & usage.field(n).is_not_null())
+        .alias(f"seen_{n}")
         for n in ("input_tokens", "output_tokens")
     ]
     speaks = (
         (kind == "ai")
-        & (pl.col("text") != "")
+        & ~pl.col("text").str.contains(_BLANK)
         & (pl.col("tool_calls").list.len().fill_null(0) == 0)
     )
     spoken = messages.filter(kind != "human").group_by("line", maintain_order=True)
@@ -455,7 +475,7 @@ def _call_rows(messages: pl.DataFrame, calls: pl.DataFrame, keys: pl.DataFrame) 
         agent="agent",
         tool_call_id="call_id",
         name="tool",
-        arguments=_canonical(rows["args"]),
+        arguments="arguments",
         raw_arguments=pl.lit(None, dtype=pl.String),
         result="result",
         status=status,
@@ -467,8 +487,3 @@ def _in_turns(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
     places = keys.select("line", "session_id", "turn_id", "place")
     placed = rows.join(places, on="line", how="left", maintain_order="left")
     return placed if placed["place"].is_sorted() else placed.sort("place", maintain_order=True)
-
-
-def _canonical(arguments: pl.Series) -> pl.Series:
-    """Canonical JSON of argument objects."""
-    return pl.Series("arguments", canonical_texts(arguments.to_list()), dtype=pl.String)
