@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -160,8 +161,8 @@ def _batches(index: LineIndex, size: int) -> Iterator[pl.DataFrame]:
     edges = begins.group_by(pl.col("row") // size, maintain_order=True).agg(
         at=pl.col("row").first()
     )
-    starts = edges["at"].to_list()
-    for start, end in zip(starts, [*starts[1:], placed.height], strict=True):
+    starts = [*edges["at"], placed.height]
+    for start, end in pairwise(starts):
         yield placed[start:end].drop("place")
 
 
