@@ -16,7 +16,7 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MAYBE_FLOAT = re.compile(rb"[0-9][.eE]")
+_MAYBE_FLOAT = re.compile(rb"[0-9][.eE]|[0-9]{19}")  # an integer beyond 64 bits is read as float
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
