@@ -18,7 +18,7 @@ from uaef_frames.evaluation.evaluators import (
 )
 from uaef_frames.evaluation.plan import make_plan
 from uaef_frames.models import AgentTrace, EvaluationResult, GroundTruth, MultiAgentTrace
-from uaef_frames.traces import Trace, join_traces, per_turn_traces
+from uaef_frames.traces import Trace, per_turn_traces
 
 
 def evaluate(
@@ -67,9 +67,9 @@ def evaluate(
     evaluator: BaseEvaluator = kind(metrics, metric_set, **options)
     if not isinstance(subject, Mapping):
         return evaluator.evaluate(subject, ground_truth)
-    sid = str(subject.get("session_id") or turns[0].session_id or turns[0].trace_id)
-    full = subject.get("full_trace") or join_traces(sid, turns)
-    return evaluator.evaluate_multi_turn(turns, full, ground_truth)
+    return evaluator.evaluate_multi_turn(
+        turns, subject.get("full_trace"), ground_truth, session_id=subject.get("session_id")
+    )
 
 
 def batch_evaluate(
@@ -102,7 +102,7 @@ def batch_evaluate(
     Raises:
         ValueError: `traces` is a single trace; a list of ground truths of another length; anything
             unknown among the other arguments.
-        AdapterTransformationError: Raw records cannot be grouped into sessions.
+        AdapterTransformationError: Of the raw records none can be used.
     """
     if isinstance(traces, AgentTrace | MultiAgentTrace | Mapping | str):
         raise ValueError("batch_evaluate() takes a list; use evaluate() for one trace or session")

@@ -5,6 +5,7 @@ Formats and exits; every answer comes from the public functions.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -207,9 +208,8 @@ def _print_rows(
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(
-            column, justify="right" if column in (numeric or ()) else "left", overflow="fold"
-        )
+        side = "right" if column in (numeric or ()) else "left"
+        table.add_column(Text(_cell(column)), justify=side, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     _console().print(table)
@@ -222,31 +222,40 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     text = str(value)
-    visible = "".join(c if c.isprintable() else " " for c in text[:200])
-    return visible + ("…" if len(text) > 200 else "")
+    return _visible(text[:200].replace("\n", " ")) + ("…" if len(text) > 200 else "")
+
+
+def _visible(text: str) -> str:
+    """Text without anything that a terminal would obey, line breaks aside."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _print(text: str) -> None:
-    _console().print(text, markup=False, highlight=False, soft_wrap=True)
+    _console().print(_visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(value: object) -> None:
     import orjson
 
-    text = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-    sys.stdout.write(text.decode() + "\n")
+    octets = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    # JSON escapes the control characters of ASCII; terminals obey some that stand behind them.
+    text = re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", octets.decode())
+    sys.stdout.write(text + "\n")
 
 
 def _complain(text: str) -> None:
-    from rich.console import Console
-
-    Console(stderr=True).print(f"error: {text}", markup=False, highlight=False, soft_wrap=True)
+    _tell(f"error: {text}")
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:
+    _tell(f"warning: {message}")
+
+
+def _tell(text: str) -> None:
     from rich.console import Console
 
-    Console(stderr=True).print(f"warning: {message}", markup=False, highlight=False, soft_wrap=True)
+    console = Console(stderr=True)
+    console.print(_visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _console() -> Any:

@@ -22,7 +22,7 @@ import polars as pl
 
 from uaef_frames import schemas
 from uaef_frames.adapters.batches import Batch, get_batch_reader
-from uaef_frames.adapters.lines import LineIndex, index_lines, open_sources
+from uaef_frames.adapters.lines import IN_MEMORY, LineIndex, index_lines, open_sources
 from uaef_frames.errors import InputFileError, warn
 from uaef_frames.evaluation.aggregate import Aggregated, aggregate
 from uaef_frames.evaluation.engine import warn_without_judge
@@ -112,14 +112,16 @@ def evaluate_dataset(
     when = now or datetime.now(UTC)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(TemporaryDirectory(prefix="uaef-frames-")))
-        index = index_lines(open_sources(payloads, scratch))
-        truths = TruthReader.open(ground_truth, scratch)
         reader = get_batch_reader(adapter)
+        index = reader.named(index_lines(open_sources(payloads, scratch)))
+        truths = TruthReader.open(ground_truth, scratch)
         warn_without_judge(plan)
         writer = stack.enter_context(RunWriter(out, new_run_id(name, when)))
         totals = _Totals()
-        strays = [*reader.stray(index, index.lines.filter(_STRAY)), *truths.strays()]
-        _keep_rejects(strays, writer, totals, on_error)
+        for strays in reader.strays(index):
+            _keep_rejects(strays, writer, totals, on_error)
+            totals.lines += len(strays)
+        _keep_rejects(truths.strays(), writer, totals, on_error)
 
         def read(rows: pl.DataFrame) -> tuple[Batch, Expectations]:
             batch = reader.read(index, rows)
@@ -258,7 +260,7 @@ def _write(
     labels = expectations.session_expectations.select("session_id", "labels")
     rejected = Counter(r.session_id for r in batch.rejects if r.session_id is not None)
     spoilt = pl.DataFrame(
-        [(sid, f"{n} records of this session were rejected") for sid, n in rejected.items()],
+        [(sid, _spoilt(n)) for sid, n in rejected.items()],
         schema={"session_id": pl.String, "spoilt": pl.String},
         orient="row",
     )
@@ -274,14 +276,24 @@ def _write(
     writer.append("sessions", sessions)
 
 
+def _spoilt(count: int) -> str:
+    return f"{_counted(count, 'record')} of this session {'was' if count == 1 else 'were'} rejected"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def _warn(index: LineIndex, truths: TruthReader, totals: _Totals) -> None:
     if totals.rejects:
-        warn(f"{totals.rejects} records could not be used; run.rejects says why, line by line")
+        records = _counted(totals.rejects, "record")
+        warn(f"{records} could not be used; run.rejects says why, line by line")
     happened = index.lines["session_id"].unique()
     unmet = truths.session_ids.filter(~truths.session_ids.is_in(happened.implode()))
     if len(unmet):
         shown = ", ".join(map(repr, unmet.head(3))) + (", …" if len(unmet) > 3 else "")
-        warn(f"ground truth speaks of {len(unmet)} sessions that are not in the payloads: {shown}")
+        sessions = _counted(len(unmet), "session")
+        warn(f"ground truth speaks of {sessions} not in the payloads: {shown}")
     if not totals.turns:
         warn("there was no turn to score")
 
@@ -306,7 +318,7 @@ def _runs_row(
         "created_at": when.astimezone(UTC),
         "duration_s": time.perf_counter() - began,
         "version": __version__,
-        "sources": [s.name for s in index.sources],
+        "sources": [s.name for s in index.sources if s.name != IN_MEMORY],
         "metrics": [s.name for s in plan.metrics],
         "config": config_json(config),
         "num_sessions": totals.sessions,

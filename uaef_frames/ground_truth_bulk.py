@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from uaef_frames import schemas
-from uaef_frames.adapters.native import NativeParser, only_keys, unquoted
-from uaef_frames.canonical import canonical_texts
+from uaef_frames.adapters.native import (
+    BLANK,
+    NativeParser,
+    canonical_objects,
+    only_keys,
+    unquoted,
+)
 from uaef_frames.expectations import Expectations
 
 if TYPE_CHECKING:
     from uaef_frames.adapters.lines import LineIndex
 
 _KEYS = ("session_id", "per_turn_expected", "per_turn_expected_tool_calls")
+_LISTS_OF_ANOTHER_FORM = r'"per_turn_expected(?:_tool_calls)?"\s*:\s*[^\[n\s]'
+"""In a line: entries that are no list, and so come out of the parser as if there were none."""
 _CALL = "name JSON, arguments JSON, tool_name JSON, parameters JSON, args JSON"
-_FIELDS = (
-    f"per_turn_expected JSON[], per_turn_expected_tool_calls STRUCT({_CALL})[][], turn_id JSON"
-)
+_FIELDS = f"per_turn_expected JSON[], per_turn_expected_tool_calls STRUCT({_CALL})[][]"
 
 
 class TruthBulkReader:
@@ -35,25 +40,37 @@ class TruthBulkReader:
         """What the regular rows say, and the other rows."""
         if rows.is_empty():
             return Expectations.empty(), rows
-        parsed = self._parser.parse(index.texts(rows))
+        texts = index.texts(rows)
+        parsed = self._parser.parse(texts)
         if parsed is None:
             return Expectations.empty(), rows
-        twice = rows["session_id"].is_duplicated()
-        lines = parsed.with_columns(rows["session_id"], twice.alias("twice")).with_row_index("row")
+        lines = parsed.with_columns(rows["session_id"], text=pl.Series(texts)).with_row_index("row")
         outputs = _entries(lines, "per_turn_expected")
         stated = _entries(lines, "per_turn_expected_tool_calls")
         calls = _calls(stated)
-        shaped = only_keys(_KEYS) & ~pl.col("twice") & pl.col("turn_id").is_null()
         bad = pl.concat(
             [
-                lines.filter(~shaped.fill_null(value=False))["row"],
+                lines.filter(~_is_shaped().fill_null(value=False))["row"],
                 outputs.filter(~_is_text("per_turn_expected"))["row"],
+                # An entry that is no list may have been null, text or an object.
+                stated.filter(pl.col("per_turn_expected_tool_calls").is_null())["row"],
                 calls.filter(~_is_plain_call().fill_null(value=False))["row"],
             ]
         )
         left = pl.Series("left", [False]).new_from_index(0, rows.height).scatter(bad, True)
         kept = lines.filter(~left).select("row", "session_id")
         return _tables(kept, outputs, stated, calls), rows.filter(left)
+
+
+def _is_shaped() -> pl.Expr:
+    keys = pl.col("keys").list
+    return (
+        pl.col("strict")
+        & only_keys(_KEYS)
+        & ~keys.eval(pl.element().str.starts_with("_")).list.any()  # here they are labels
+        & ~pl.col("text").str.contains(_LISTS_OF_ANOTHER_FORM)
+        & ~pl.col("session_id").is_duplicated()
+    )
 
 
 def _entries(lines: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -68,12 +85,13 @@ def _entries(lines: pl.DataFrame, column: str) -> pl.DataFrame:
 
 def _calls(stated: pl.DataFrame) -> pl.DataFrame:
     column = "per_turn_expected_tool_calls"
-    return (
+    calls = (
         stated.filter(pl.col(column).list.len() > 0)
         .with_columns(call_index=pl.int_ranges(0, pl.col(column).list.len()))
         .explode(column, "call_index")
         .select("row", "turn_id", "call_index", pl.col(column).struct.unnest())
     )
+    return calls.with_columns(canonical_objects(calls["arguments"]))
 
 
 def _is_text(column: str) -> pl.Expr:
@@ -83,7 +101,7 @@ def _is_text(column: str) -> pl.Expr:
 
 def _is_plain_call() -> pl.Expr:
     others = [pl.col(n).is_null() for n in ("tool_name", "parameters", "args")]
-    named = pl.col("name").str.starts_with('"') & pl.col("arguments").str.starts_with("{")
+    named = pl.col("name").str.starts_with('"') & pl.col("arguments").is_not_null()
     return pl.all_horizontal(named, *others)
 
 
@@ -95,7 +113,7 @@ def _tables(
         "row",
         "turn_id",
         expected_output=pl.when(pl.col("per_turn_expected") != "null").then(
-            pl.when(text.str.strip_chars() == "").then(pl.lit("")).otherwise(text)
+            pl.when(text.str.contains(BLANK)).then(pl.lit("")).otherwise(text)
         ),
     )
     tools = stated.select(
@@ -111,10 +129,8 @@ def _tables(
             context=pl.lit([], dtype=pl.List(pl.String)),
         )
     )
-    listed = calls.join(kept, on="row", how="inner", maintain_order="left")
-    listed = listed.with_columns(
-        unquoted("name").alias("name"),
-        arguments=pl.Series(canonical_texts(listed["arguments"].to_list()), dtype=pl.String),
+    listed = calls.join(kept, on="row", how="inner", maintain_order="left").with_columns(
+        unquoted("name").alias("name")
     )
     sessions = kept.with_columns(
         tools_stated=pl.lit(value=False),

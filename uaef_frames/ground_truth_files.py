@@ -16,6 +16,7 @@ from uaef_frames.adapters.lines import LineIndex, Source, index_lines, open_sour
 from uaef_frames.errors import GroundTruthError
 from uaef_frames.expectations import Expectations, SessionTruth
 from uaef_frames.ground_truth import (
+    GroundTruthRow,
     TruthCollector,
     parse_ground_truth_row,
     record_of_line,
@@ -52,7 +53,7 @@ class TruthReader:
             return cls(expectations=given)
         sources = open_sources(given, scratch, what="ground_truth")
         lines = [_as_lines(s, scratch / f"truth-{n}.jsonl") for n, s in enumerate(sources)]
-        return cls(index=index_lines(lines))
+        return cls(index=_named(index_lines(lines)))
 
     @property
     def session_ids(self) -> pl.Series:
@@ -92,7 +93,7 @@ class TruthReader:
         for row, line in zip(rows.iter_rows(named=True), index.read(rows), strict=True):
             source = index.source(row["file"]).name
             try:
-                collected.add(parse_ground_truth_row(record_of_line(line)), source, row["line"])
+                _collect(collected, line, source, row["line"])
             except GroundTruthError as error:
                 rejects.append(
                     Reject(
@@ -106,12 +107,56 @@ class TruthReader:
         return collected.truths(), rejects
 
 
+def _named(index: LineIndex) -> LineIndex:
+    """An index that knows the session of rows that spell `session_id` in a way of their own."""
+    lines = index.lines.with_row_index("row")
+    unnamed = lines.filter(pl.col("session_id").is_null())
+    if unnamed.is_empty():
+        return index
+    found = pl.Series([_session_id(line) for line in index.read(unnamed)], dtype=pl.String)
+    named = index.lines["session_id"].scatter(unnamed["row"], found)
+    return LineIndex(index.sources, index.lines.with_columns(named))
+
+
+def _session_id(line: bytes) -> str | None:
+    try:
+        return _parsed(line).session_id
+    except GroundTruthError:
+        return None
+
+
+def _collect(collected: TruthCollector, line: bytes, source: str, number: int) -> None:
+    try:
+        collected.add(_parsed(line), source, number)
+    except RecursionError as error:
+        raise GroundTruthError("nested too deeply to be read") from error
+
+
+def _parsed(line: bytes) -> GroundTruthRow:
+    """The row on one line.
+
+    Raises:
+        GroundTruthError: It cannot be read, whatever the reason.
+    """
+    try:
+        row = parse_ground_truth_row(record_of_line(line))
+    except GroundTruthError:
+        raise
+    except ValueError as error:
+        raise GroundTruthError(f"cannot be read: {error}") from error
+    except RecursionError as error:
+        raise GroundTruthError("nested too deeply to be read") from error
+    if row.turn_id is not None and abs(row.turn_id) >= 2**63:
+        raise GroundTruthError("turn_id is a number beyond 64 bits", session_id=row.session_id)
+    return row
+
+
 def _as_lines(source: Source, target: Path) -> Source:
     """Parquet as lines of JSON; anything else as it is."""
     if source.path.suffix != ".parquet":
         return source
     with target.open("wb") as out:
-        for row in pl.read_parquet(source.path).iter_rows(named=True):
+        for row in pl.read_parquet(source.path, glob=False).iter_rows(named=True):
             out.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
     return Source(source.name, target)
 

@@ -5,13 +5,15 @@ They are thin handles on rows. Nothing here computes a score or knows where a re
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Literal, TypeVar, cast
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 Role = Literal["user", "assistant", "system", "tool"]
 CallStatus = Literal["ok", "error", "pending", "invalid"]
+Int64: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""What a column of whole numbers can hold."""
 
 
 class _Model(BaseModel):
@@ -34,8 +36,8 @@ class Message(_Model):
     tool_call_id: str | None = None
     is_error: bool = False
     is_synthetic: bool = False
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Int64 | None = None
+    output_tokens: Int64 | None = None
     timestamp: datetime | None = None
 
 
@@ -56,7 +58,7 @@ class ToolCall(_Model):
     status: CallStatus = "pending"
     agent: str | None = None
     raw_arguments: str | None = None
-    message_index: int | None = None
+    message_index: Int64 | None = None
     timestamp: datetime | None = None
 
 
@@ -111,8 +113,9 @@ class MultiAgentTrace(_Model):
     """What several agents did together.
 
     The properties `messages`, `tool_calls`, `input_tokens` and `output_tokens` read over all agents
-    in the order things happened. That order is `timeline` where an adapter recorded it; else the
-    timestamps of the items, where every item has one; else agent by agent.
+    in the order things happened. That order is `timeline` where an adapter recorded it and it names
+    every item once; else the timestamps of the items, where every item has one; else agent by
+    agent.
     Messages that belong to no agent, the user's own above all, stand in `user_messages`.
     """
 
@@ -188,12 +191,19 @@ def _in_order(
 ) -> list[tuple[str, _Item]]:
     owned = [(name, item) for name, lane in lanes.items() for item in lane]
     if timeline is not None:
-        steps = [s for s in timeline if s.kind == kind]
-        if len(steps) == len(owned):
-            return [(s.agent, lanes[s.agent][s.position]) for s in steps]
+        steps = [(s.agent, s.position) for s in timeline if s.kind == kind]
+        places = {(name, at) for name, lane in lanes.items() for at in range(len(lane))}
+        if len(steps) == len(owned) and places == set(steps):
+            return [(name, lanes[name][at]) for name, at in steps]
     if all(item.timestamp is not None for _, item in owned):
-        owned.sort(key=lambda pair: pair[1].timestamp or datetime.min)
+        owned.sort(key=lambda pair: _moment(pair[1].timestamp))
     return owned
+
+
+def _moment(time: datetime | None) -> datetime:
+    """A time that compares with any other; one without a zone is taken as UTC."""
+    held = time or datetime.min
+    return held if held.tzinfo is not None else held.replace(tzinfo=UTC)
 
 
 def _known_sum(values: list[int | float | None]) -> int | float | None:

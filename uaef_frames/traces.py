@@ -242,6 +242,8 @@ def _number(value: object) -> float | None:
         return None
     try:
         return float(cast("float", value))
+    except OverflowError:  # an integer that no float can hold
+        return math.inf if cast("int", value) > 0 else -math.inf
     except (TypeError, ValueError):
         return None
 

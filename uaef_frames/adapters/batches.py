@@ -7,10 +7,11 @@ of its session is lost, unless the session cannot be read without it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import polars as pl
 
+from uaef_frames.adapters.lines import LineIndex
 from uaef_frames.canonical import loads
 from uaef_frames.conversations import Conversations
 from uaef_frames.errors import AdapterTransformationError
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from uaef_frames.adapters.base import Adapter
-    from uaef_frames.adapters.lines import LineIndex
+
+
+_STRAYS = 10_000
+"""Lines without a session that are held in memory at once."""
 
 
 @dataclass(slots=True)
@@ -61,21 +65,33 @@ class BatchReader:
         order = rows["session_id"].unique(maintain_order=True)
         return Batch(_merged(regular, rest, order), rows.height, rejects)
 
-    def stray(self, index: LineIndex, rows: pl.DataFrame) -> list[Reject]:
-        """Why each of these rows, whose session could not be found, cannot be used."""
-        rejects: list[Reject] = []
-        for row, line in _with_lines(index, rows):
-            place = _Place(index, row, line)
-            try:
-                self._adapter.check(loads(line), row["line"])
-                reason = "session_id could not be found in this line"
-            except AdapterTransformationError as error:
-                rejects.append(place.reject(error.reason, error))
-                continue
-            except ValueError as error:
-                reason = f"not JSON: {error}"
-            rejects.append(place.reject(reason))
-        return rejects
+    def named(self, index: LineIndex) -> LineIndex:
+        """The index with sessions for lines that name none, where the adapter needs no name."""
+        stray = index.lines.with_row_index("at").filter(pl.col("session_id").is_null())
+        found: list[str | None] = []
+        for rows in stray.iter_slices(_STRAYS):
+            for at, line in zip(rows["at"], index.read(rows), strict=True):
+                try:
+                    found.append(self._adapter.check(loads(line), at + 1).session_id)
+                except ValueError:
+                    found.append(None)
+        ids = index.lines["session_id"].scatter(stray["at"], pl.Series(found, dtype=pl.String))
+        return LineIndex(index.sources, index.lines.with_columns(ids))
+
+    def strays(self, index: LineIndex) -> Iterator[list[Reject]]:
+        """Why each of the lines that belong to no session cannot be used."""
+        for rows in index.lines.filter(pl.col("session_id").is_null()).iter_slices(_STRAYS):
+            yield [self._stray(index, row, line) for row, line in _with_lines(index, rows)]
+
+    def _stray(self, index: LineIndex, row: dict[str, Any], line: bytes) -> Reject:
+        place = _Place(index, row, line)
+        try:
+            self._adapter.check(loads(line), row["line"])
+        except AdapterTransformationError as error:
+            return place.reject(error.reason, error)
+        except ValueError as error:
+            return place.reject(f"not JSON: {error}")
+        return place.reject("session_id could not be found in this line")
 
     def _one_by_one(
         self, index: LineIndex, rows: pl.DataFrame
@@ -87,20 +103,21 @@ class BatchReader:
             for row, line in group:
                 place = _Place(index, row, line)
                 try:
-                    record = self._adapter.check(loads(line), row["line"])
+                    raw = loads(line)
+                    record = self._adapter.check(raw, row["line"])
                 except AdapterTransformationError as error:
                     rejects.append(place.reject(error.reason, error))
                     continue
                 except ValueError as error:
                     rejects.append(place.reject(f"not JSON: {error}"))
                     continue
-                if record.session_id != sid:
+                if record.session_id != sid and _names_a_session(raw):
                     rejects.append(place.reject("session_id stands in this record twice"))
                 elif record.turn_id in records:
                     other = records[record.turn_id][0]
-                    rejects.append(
-                        place.reject(f"line {other.line} has the same turn of this session")
-                    )
+                    whole = record.turn_id is None
+                    what = "this session" if whole else "the same turn of this session"
+                    rejects.append(place.reject(f"line {other.line} has {what}"))
                 else:
                     records[record.turn_id] = place, record
             if not records:
@@ -109,8 +126,33 @@ class BatchReader:
             try:
                 sessions.append(self._adapter.read(sid, [record for _, record in kept]))
             except AdapterTransformationError as error:
-                rejects += [place.reject(str(error), error) for place, _ in kept]
+                rest, unread = self._without_the_unreadable(sid, kept, error)
+                sessions += rest
+                rejects += unread
         return sessions, rejects
+
+    def _without_the_unreadable(
+        self, sid: str, kept: Sequence[tuple[_Place, Any]], error: AdapterTransformationError
+    ) -> tuple[list[SessionRows], list[Reject]]:
+        """What is left of a session without the records that cannot be read by themselves."""
+        rejects: list[Reject] = []
+        good: list[tuple[_Place, Any]] = []
+        for place, record in kept:
+            try:
+                self._adapter.read(sid, [record])
+                good.append((place, record))
+            except AdapterTransformationError as own:
+                rejects.append(place.reject(own.reason, own))
+        if rejects and good:
+            try:
+                return [self._adapter.read(sid, [record for _, record in good])], rejects
+            except AdapterTransformationError as other:
+                error = other
+        return [], rejects + [place.reject(error.reason, error) for place, _ in good]
+
+
+def _names_a_session(raw: Any) -> bool:
+    return isinstance(raw, dict) and cast("dict[str, Any]", raw).get("session_id") is not None
 
 
 class _Place:

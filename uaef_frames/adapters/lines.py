@@ -8,12 +8,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import reprlib
 import shutil
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from glob import glob, has_magic
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 import orjson
@@ -32,9 +36,19 @@ if TYPE_CHECKING:
 
 
 _BLOCK = 16 << 20
-_LEAD = np.frombuffer(b'{"session_id":"', dtype=np.uint8)
+_PIECE = 1 << 20
+_WINDOW = 1 << 31
+"""The largest window that zstd can be told to use."""
+_COMPACT = np.frombuffer(b'{"session_id":"', dtype=np.uint8)
+_SPACED = np.frombuffer(b'{"session_id": "', dtype=np.uint8)
+"""How most lines begin: the second is what Python's own `json` writes."""
 _ID_ROOM = 96
 _NEWLINE, _QUOTE, _BACKSLASH = b"\n"[0], b'"'[0], b"\\"[0]
+_ASCII = 127
+
+
+IN_MEMORY = "<memory>"
+"""The name of the source that records in memory are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +196,32 @@ def _index_block(data: bytes) -> pl.DataFrame:
 
 def _leading_ids(octets: NDArray[np.uint8], starts: NDArray[np.int64]) -> pl.Series:
     """The session_id of lines that begin with it, plainly written; null for any other line."""
-    padded = np.append(octets, np.zeros(len(_LEAD) + _ID_ROOM, dtype=np.uint8))
-    lead = padded[starts[:, None] + np.arange(len(_LEAD))]
-    room = padded[starts[:, None] + len(_LEAD) + np.arange(_ID_ROOM)]
+    padded = np.append(octets, np.zeros(len(_SPACED) + _ID_ROOM, dtype=np.uint8))
+    lead = padded[starts[:, None] + np.arange(len(_SPACED))]
+    compact = (lead[:, : len(_COMPACT)] == _COMPACT).all(axis=1)
+    spaced = (lead == _SPACED).all(axis=1)
+    begins = starts + np.where(spaced, len(_SPACED), len(_COMPACT))
+    room = padded[begins[:, None] + np.arange(_ID_ROOM)]
     length = np.argmax(room == _QUOTE, axis=1)
     inside = np.arange(_ID_ROOM) < length[:, None]
     plain = ~((room == _BACKSLASH) & inside).any(axis=1) & (length > 0)
-    known = (lead == _LEAD).all(axis=1) & plain
+    known = (compact | spaced) & plain
     text = texts(room[inside & known[:, None]].tobytes(), np.where(known, length, 0))
     if not are_utf8(text):
-        known[:] = False
+        for row in np.flatnonzero(known & ((room > _ASCII) & inside).any(axis=1)):
+            known[row] = _is_text(room[row, : length[row]].tobytes())
+        text = texts(room[inside & known[:, None]].tobytes(), np.where(known, length, 0))
     return pl.DataFrame({"id": pl.Series(text), "known": known}).select(
-        session_id=pl.when("known").then("id")
+        session_id=pl.when(pl.col("known") & (pl.col("id").str.strip_chars() != "")).then("id")
     )["session_id"]
+
+
+def _is_text(octets: bytes) -> bool:
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _session_id(line: str | bytes) -> str | None:
@@ -205,7 +232,7 @@ def _session_id(line: str | bytes) -> str | None:
     if not isinstance(record, dict):
         return None
     sid = cast("dict[str, Any]", record).get("session_id")
-    if isinstance(sid, bool) or not isinstance(sid, str | int):
+    if isinstance(sid, bool) or not isinstance(sid, str | int) or not str(sid).strip():
         return None
     return scrub(str(sid))
 
@@ -243,20 +270,38 @@ def _matches(pattern: str, what: str) -> list[Path]:
 
 def _unpacked(path: Path, target: Path) -> Path:
     if path.suffix == ".gz":
-        opened = gzip.open(path, "rb")  # noqa: SIM115 - closed below
+        unpack = _gunzip
     elif path.suffix in (".zst", ".zstd"):
-        import zstandard
-
-        opened = cast("Any", zstandard).open(path, "rb")
+        unpack = _unzstd
     else:
         return path
     try:
-        packed: Any
-        with cast("Any", opened) as packed, target.open("wb") as plain:
-            shutil.copyfileobj(packed, plain, 1 << 20)
+        with path.open("rb") as packed, target.open("wb") as plain:
+            unpack(packed, plain)
     except (OSError, EOFError, zlib.error, *_zstd_errors()) as error:
         raise InputFileError(f"cannot be unpacked: {error}", source=str(path)) from error
     return target
+
+
+def _gunzip(packed: BinaryIO, plain: BinaryIO) -> None:
+    with gzip.open(packed, "rb") as unpacked:
+        shutil.copyfileobj(unpacked, plain, _PIECE)
+
+
+def _unzstd(packed: BinaryIO, plain: BinaryIO) -> None:
+    """Frame after frame; unlike the library's own reader this one notices a file that was cut."""
+    import zstandard
+
+    frame: Any = None
+    while piece := packed.read(_PIECE):
+        while piece:
+            if frame is None:
+                frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+            plain.write(frame.decompress(piece))
+            piece = cast("bytes", frame.unused_data) if frame.eof else b""
+            frame = None if frame.eof else frame
+    if frame is not None:
+        raise EOFError("the file ends in the middle of a frame")
 
 
 def _zstd_errors() -> tuple[type[BaseException], ...]:
@@ -270,17 +315,33 @@ def _spool(records: Iterable[Any], target: Path) -> Source:
     with target.open("wb") as out:
         for record in records:
             out.write(record_line(record))
-    return Source("<memory>", target)
+    return Source(IN_MEMORY, target)
 
 
 def record_line(record: Any) -> bytes:
     """One record as a line of JSON; what JSON cannot hold is written as its `repr`."""
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
     try:
-        return orjson.dumps(record, default=_plain, option=options)
-    except (TypeError, orjson.JSONEncodeError):
+        if not _has_odd_number(record):
+            return orjson.dumps(record, default=_plain, option=options)
+    except (TypeError, RecursionError):  # a number beyond 64 bits, a lone surrogate, depth
+        pass
+    try:
         text = json.dumps(record, default=_plain, ensure_ascii=False, skipkeys=True)
-        return scrub(text).encode() + b"\n"
+    except Exception:  # a circle, or an object that cannot be dumped
+        text = json.dumps(reprlib.repr(record), ensure_ascii=False)
+    return scrub(text).encode() + b"\n"
+
+
+def _has_odd_number(record: Any) -> bool:
+    """Whether a field is NaN or infinite, which orjson would write as null: as unknown."""
+    if not isinstance(record, Mapping):
+        return False
+    fields = cast("Mapping[Any, Any]", record)
+    metadata = fields.get("metadata")
+    return any(
+        isinstance(value, float) and not isfinite(value) for value in fields.values()
+    ) or _has_odd_number(metadata)
 
 
 def _plain(value: Any) -> Any:
@@ -291,6 +352,12 @@ def _plain(value: Any) -> Any:
     for base in (dict, list, str, int, float):
         if isinstance(value, base):  # orjson passes subclasses on
             return cast("Any", base)(value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[Any, Any]", value))
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return value.tolist()
+    if isinstance(value, Decimal):
+        return float(value)
     if hasattr(value, "__dict__") or hasattr(value, "__slots__"):
         return _fields(value)
     return repr(value)

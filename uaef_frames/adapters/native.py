@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from uaef_frames.arrow import Texts
 
 
+BLANK = r"^[\s\x1c-\x1f]*$"
+"""What Python takes for blank text; the last four are no white space to others."""
 _LENIENT = r",[ \t\r\n]*[}\]]|[:,\[][ \t\r\n]*-?(?:NaN|nan|NAN|Inf|inf|INF)"
 """What DuckDB takes for JSON and JSON is not: commas with nothing behind them, NaN and infinity."""
-_LONG_NUMBER = r"[0-9]{20}|-[0-9]{19}"
-"""Numbers that may be beyond 64 bits, which need a closer look than many texts at once get."""
 
 
 class NativeParser:
@@ -82,8 +82,7 @@ def is_written_as_text(column: str) -> pl.Expr:
 
 def canonical_objects(texts: pl.Series) -> pl.Series:
     """Canonical JSON of JSON objects; null for a row that is none, or needs a closer look."""
-    plain = texts.str.starts_with("{") & ~texts.str.contains(_LONG_NUMBER)
-    places = plain.fill_null(value=False).arg_true()
+    places = texts.str.starts_with("{").fill_null(value=False).arg_true()
     given = texts.gather(places).to_list()
     try:
         made: list[str | None] = [*canonical_texts(given)]

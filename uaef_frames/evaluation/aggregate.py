@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from uaef_frames.evaluation.units import Subject
 
 
+_ROUNDING = 1e-12
+"""What a mean of floats may lose: (0.6 + 0.7 + 0.8) / 3 is not below 0.7."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregated:
     """What a session's scores come to.
@@ -104,7 +108,7 @@ def _dimensions(
             "score",
             "weight",
             "threshold",
-            passed=pl.col("score") >= pl.col("threshold"),
+            passed=pl.col("score") >= pl.col("threshold") - _ROUNDING,
             metrics_scored="metrics_scored",
             metrics_total="metrics_total",
         )

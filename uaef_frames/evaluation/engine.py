@@ -9,22 +9,31 @@ import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from uaef_frames.conversations import Conversations
-from uaef_frames.errors import UaefError, warn
+from uaef_frames.errors import AdapterTransformationError, GroundTruthError, UaefError, warn
 from uaef_frames.evaluation.aggregate import aggregate
 from uaef_frames.evaluation.results import failed_result, results
 from uaef_frames.evaluation.score import score
-from uaef_frames.evaluation.subjects import Entry, entry_of, entry_of_rows, full_traces
+from uaef_frames.evaluation.subjects import (
+    Entry,
+    entry_of,
+    entry_of_rows,
+    full_traces,
+    session_id_of,
+)
 from uaef_frames.evaluation.units import lay_out
 from uaef_frames.expectations import Expectations, SessionTruth, session_truth
+from uaef_frames.models import GroundTruth
 
 if TYPE_CHECKING:
     from uaef_frames.adapters.base import Adapter
     from uaef_frames.evaluation.plan import Plan, Profile
-    from uaef_frames.models import EvaluationResult, GroundTruth
+    from uaef_frames.models import EvaluationResult
     from uaef_frames.traces import Trace
+
+    _Group: TypeAlias = list[Any] | AdapterTransformationError
 
 
 def evaluate_entries(
@@ -40,7 +49,7 @@ def evaluate_entries(
         GroundTruthError: A ground truth cannot be read.
     """
     expected = [
-        session_truth(entry.rows.session_id, truth)
+        _expected_of(entry, truth)
         for entry, truth in zip(entries, truths, strict=True)
         if truth is not None
     ]
@@ -62,7 +71,7 @@ def evaluate_batch(
             plan,
             when,
             entry=entry_of,
-            name=lambda item, at: (f"item-{at}", None),
+            name=lambda item, at: (session_id_of(item) or f"item-{at}", session_id_of(item)),
         )
 
 
@@ -75,21 +84,57 @@ def evaluate_records(
 ) -> list[EvaluationResult]:
     """Evaluate raw records, grouped into sessions by the adapter, in first-seen order.
 
+    A session one of whose records cannot be used gets a result that says so; the others go on.
+
     Raises:
-        AdapterTransformationError: The records cannot be grouped at all.
+        AdapterTransformationError: No record can be used.
         ValueError: A list of ground truths of another length than the sessions.
     """
-    groups = adapter.group(records)
+    groups = _groups(records, adapter)
     in_order = truths_in_order([sid for sid, _ in groups], truths)
+
+    def read(group: tuple[str | None, _Group], key: str) -> Entry:
+        sid, held = group
+        if isinstance(held, AdapterTransformationError):
+            raise held
+        return entry_of_rows(adapter.read(sid or "", held), key)
+
     with _collector_paused():
         return _with_failures(
             groups,
             in_order,
             plan,
             now or datetime.now(UTC),
-            entry=lambda group, key: entry_of_rows(adapter.read(*group), key),
-            name=lambda group, _: (group[0], group[0]),
+            entry=read,
+            name=lambda group, at: (group[0] or f"item-{at}", group[0]),
         )
+
+
+def _groups(records: Sequence[Any], adapter: Adapter) -> list[tuple[str | None, _Group]]:
+    """The records of each session, or what is wrong with them; a record of no session is alone."""
+    try:
+        return list(adapter.group(records))
+    except AdapterTransformationError as error:
+        first = error
+    members: dict[str | int, list[Any]] = {}
+    wrong: dict[str | int, AdapterTransformationError] = {}
+    for position, record in enumerate(records, 1):
+        try:
+            key = adapter.check(record, position).session_id
+        except AdapterTransformationError as error:
+            key = error.session_id or position
+            wrong.setdefault(key, error)
+        members.setdefault(key, []).append(record)
+    found: list[tuple[str | None, _Group]] = []
+    for key, held in members.items():
+        try:
+            group = wrong[key] if key in wrong else adapter.group(held)[0][1]
+        except AdapterTransformationError as error:
+            group = wrong[key] = error
+        found.append((key if isinstance(key, str) else None, group))
+    if len(wrong) == len(found):
+        raise first
+    return found
 
 
 def truths_in_order(
@@ -98,9 +143,10 @@ def truths_in_order(
 ) -> list[GroundTruth | None]:
     """Ground truths one an item, from a list in order or a mapping by session_id.
 
+    A session of the mapping that is not among the items is told in a warning.
+
     Raises:
-        ValueError: The list's length is not the number of items, or the mapping names a session
-            that is not among them.
+        ValueError: The list's length is not the number of items.
     """
     if truths is None:
         return [None] * len(session_ids)
@@ -111,6 +157,8 @@ def truths_in_order(
                 f"ground truth for sessions that are not there: {', '.join(map(repr, unknown[:5]))}"
             )
         return [None if sid is None else truths.get(sid) for sid in session_ids]
+    if isinstance(truths, GroundTruth):
+        raise ValueError("ground_truths is a list or a mapping by session_id, not one GroundTruth")
     given = list(truths)
     if len(given) != len(session_ids):
         raise ValueError(
@@ -153,15 +201,31 @@ def _with_failures(
             found = entry(item, key)
             trace_id, session_id = found.trace_id, found.session_id
             if truth is not None:
-                expected.append(session_truth(key, truth))
-        except (UaefError, ValueError, TypeError, AttributeError) as error:
-            session_id = getattr(error, "session_id", None) or session_id
-            made[at] = failed_result(trace_id, session_id, f"could not be evaluated: {error}", now)
+                expected.append(_expected_of(found, truth))
+        except Exception as error:  # whatever one item holds, the others go on
+            said = str(error)
+            if not isinstance(error, UaefError | ValueError):
+                said = f"{type(error).__name__}: {said}"
+            made[at] = failed_result(trace_id, session_id, f"could not be evaluated: {said}", now)
             continue
         entries.append(found)
         places.append(at)
     made.update(zip(places, _evaluate(entries, expected, plan, None, now), strict=True))
     return [made[at] for at in range(len(items))]
+
+
+def _expected_of(entry: Entry, truth: GroundTruth) -> SessionTruth:
+    """What is expected of an entry; an error names the session as its owner does."""
+    if not isinstance(truth, GroundTruth):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GroundTruthError(
+            f"ground truth is a GroundTruth or None, not a {type(truth).__name__}; "
+            "build_ground_truth() returns the question and the ground truth",
+            session_id=entry.session_id,
+        )
+    try:
+        return session_truth(entry.rows.session_id, truth)
+    except GroundTruthError as error:
+        raise GroundTruthError(error.reason, session_id=entry.session_id) from error
 
 
 def _evaluate(

@@ -5,12 +5,12 @@ Each checks the type of what it is given and brings its default weights; the res
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from uaef_frames.evaluation.engine import evaluate_batch, evaluate_entries, truths_in_order
 from uaef_frames.evaluation.plan import THRESHOLDS, WEIGHTS, Plan, Profile, make_plan
-from uaef_frames.evaluation.subjects import entry_of
+from uaef_frames.evaluation.subjects import entry_of, session_id_of
 from uaef_frames.models import (
     AgentTrace,
     EvaluationResult,
@@ -21,6 +21,8 @@ from uaef_frames.models import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from uaef_frames.metrics import MetricSpec
     from uaef_frames.traces import Trace
 
@@ -77,10 +79,15 @@ class BaseEvaluator(Planned):
     def evaluate_multi_turn(
         self,
         per_turn_traces: Sequence[Trace],
-        full_trace: Trace,
+        full_trace: Trace | None = None,
         ground_truth: GroundTruth | None = None,
+        *,
+        session_id: str | None = None,
     ) -> EvaluationResult:
         """Evaluate a conversation: turn metrics on each turn, session metrics on the full trace.
+
+        Without a full trace the turns in their order stand for it; `session_id` goes before the
+        traces' own.
 
         Raises:
             ValueError: There is no turn, or a trace is not of the type that this evaluator takes.
@@ -89,14 +96,19 @@ class BaseEvaluator(Planned):
             raise ValueError("per_turn_traces is empty: a conversation has at least one turn")
         for number, trace in enumerate(per_turn_traces, 1):
             self._check(trace, f"turn {number}")
-        self._check(full_trace, "full_trace")
-        return self._run_multi_turn(list(per_turn_traces), full_trace, ground_truth)
+        if full_trace is not None:
+            self._check(full_trace, "full_trace")
+        return self._run_multi_turn(list(per_turn_traces), full_trace, ground_truth, session_id)
 
     def _run_multi_turn(
-        self, per_turn: list[Trace], full_trace: Trace, ground_truth: GroundTruth | None
+        self,
+        per_turn: list[Trace],
+        full_trace: Trace | None,
+        ground_truth: GroundTruth | None,
+        session_id: str | None,
     ) -> EvaluationResult:
         session = {
-            "session_id": full_trace.session_id,
+            "session_id": session_id,
             "per_turn_traces": per_turn,
             "full_trace": full_trace,
         }
@@ -212,29 +224,22 @@ class OfflineEvaluator(Planned):
             ValueError: A list of ground truths of another length.
         """
         items = list(traces)
-        truths = truths_in_order([_session_id(item) for item in items], ground_truths)
+        truths = truths_in_order([session_id_of(item) for item in items], ground_truths)
         return evaluate_batch(items, truths, self._plan)
 
     evaluate = evaluate_batch
 
 
-def _session_id(item: object) -> str | None:
-    if isinstance(item, Mapping):
-        named = cast("Mapping[str, Any]", item).get("session_id")
-        return None if named is None else str(named)
-    return getattr(item, "session_id", None)
-
-
 def _message(message: Message | Mapping[str, Any], number: int) -> Message:
     if isinstance(message, Message):
         return message
-    role = message.get("role")
+    fields = message if isinstance(message, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
+    role, content = fields.get("role"), fields.get("content")
     aliases = {"human": "user", "ai": "assistant", "developer": "system"}
     role = aliases.get(str(role), role)
-    content = message.get("content")
     if role not in ("user", "assistant", "system", "tool") or not isinstance(content, str | None):
         raise ValueError(
             f"message {number} needs a role (user, assistant, system or tool) and text content, "
-            f"not {dict(message)!r:.200}"
+            f"not {message!r:.200}"
         )
     return Message(role=role, content=content or "")

@@ -79,15 +79,7 @@ def _score_one(
         written = spec.expression(Constants(spec.constants))
         scored = written if isinstance(written, Scored) else Scored(written)
         return _evaluate(spec, frame, scored)
-    except (
-        pl.exceptions.PolarsError,
-        ConfigError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-    ) as error:
-        return _failed(spec, units, error)
-    except (AttributeError, KeyError, NameError, IndexError) as error:  # a user's own function
+    except Exception as error:  # a user's own function may raise anything
         return _failed(spec, units, error)
 
 

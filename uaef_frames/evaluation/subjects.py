@@ -12,6 +12,8 @@ from typing import Any, cast
 import polars as pl
 
 from uaef_frames import schemas
+from uaef_frames.canonical import scrub
+from uaef_frames.errors import ConfigError
 from uaef_frames.evaluation.units import FullTraces
 from uaef_frames.models import AgentTrace, MultiAgentTrace
 from uaef_frames.rows import MessageRow, SessionRows
@@ -45,10 +47,10 @@ def entry_of(item: Trace | Mapping[str, Any], key: str) -> Entry:
     rows = session_of_traces(key, traces)
     if not isinstance(item, Mapping):
         return Entry(rows, item.trace_id, item.session_id, multi_turn=False)
-    full = cast("Trace | None", item.get("full_trace"))
-    named = item.get("session_id") or (full.session_id if full is not None else None)
-    session_id = None if named is None else str(named)
-    trace_id = session_id or key
+    full = _full_trace(item, traces)
+    named = [item.get("session_id"), *(t.session_id for t in (full, traces[0]) if t is not None)]
+    session_id = next((scrub(str(n)) for n in named if n not in (None, "")), None)
+    trace_id = session_id or traces[0].trace_id
     if full is not None and full.trace_id != AgentTrace.model_fields["trace_id"].default:
         trace_id = full.trace_id
     return Entry(
@@ -59,6 +61,15 @@ def entry_of(item: Trace | Mapping[str, Any], key: str) -> Entry:
         own_messages=None if full is None else _other_messages(full, traces),
         completeness=None if full is None else _completeness(full),
     )
+
+
+def session_id_of(item: object) -> str | None:
+    """The session that an item names, whatever else is wrong with it."""
+    if isinstance(item, Mapping):
+        named = cast("Mapping[str, Any]", item).get("session_id")
+    else:
+        named = getattr(item, "session_id", None)
+    return scrub(str(named)) if isinstance(named, str | int) and named != "" else None
 
 
 def entry_of_rows(rows: SessionRows, key: str) -> Entry:
@@ -94,11 +105,16 @@ def full_traces(entries: Sequence[Entry]) -> FullTraces | None:
     return FullTraces(messages, completeness)
 
 
+def _full_trace(item: Mapping[str, Any], traces: Sequence[Trace]) -> Trace | None:
+    full = item.get("full_trace")
+    kind = MultiAgentTrace if isinstance(traces[0], MultiAgentTrace) else AgentTrace
+    if full is not None and not isinstance(full, kind):
+        raise ConfigError(f"full_trace is a {type(full).__name__}, its turns are {kind.__name__}")
+    return full
+
+
 def _other_messages(full: Trace, traces: Sequence[Trace]) -> list[MessageRow] | None:
     """The full trace's messages, or None where they are those of its turns."""
-    if isinstance(full, MultiAgentTrace) != isinstance(traces[0], MultiAgentTrace):
-        kinds = type(full).__name__, type(traces[0]).__name__
-        raise ValueError(f"full_trace is a {kinds[0]}, its turns are {kinds[1]}")
     ours = full.messages
     theirs = [m for t in traces for m in t.messages]
     if len(ours) == len(theirs) and all(a is b for a, b in zip(ours, theirs, strict=True)):

@@ -154,7 +154,7 @@ def get_metric(name: str) -> MetricSpec:
     near = difflib.get_close_matches(str(name), _registry, n=3, cutoff=0.5)
     hint = f" Did you mean {', '.join(map(repr, near))}?" if near else ""
     if name in _OPT_IN:
-        hint = " It is opt-in: call register_use_case_specific_metrics() first."
+        hint += " It is opt-in: call register_use_case_specific_metrics() first."
     raise ConfigError(
         f"unknown metric {name!r}.{hint} list_metrics() or `uaef-frames metrics` lists all"
     )

@@ -6,7 +6,9 @@ Reads what `RunWriter` wrote; computes no score.
 from __future__ import annotations
 
 import json
+import re
 from html import escape
+from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,11 @@ _TURN_SCORES = """
 """
 
 
+_ONE_SELECT = "only one SELECT at a time; the run is read-only"
+_MAGIC = b"PAR1"
+"""How Parquet files end."""
+
+
 class Run:
     """One evaluated dataset.
 
@@ -38,10 +45,11 @@ class Run:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        missing = [t for t in schemas.RUN_TABLES if not self._file(t).is_file()]
+        self._folder = self.path.resolve()  # a notebook may change its directory
+        missing = [t for t in schemas.RUN_TABLES if not _is_whole(self._file(t))]
         if missing:
             raise StoreError(
-                f"{self.path} is not a run: it holds no {missing[0]}.parquet; "
+                f"{self.path} is not a run: it holds no whole {missing[0]}.parquet; "
                 "give the folder of one run, such as runs/20261201-101500-demo-1a2b3c"
             )
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -179,14 +187,16 @@ class Run:
         """
         import duckdb
 
-        connection = self._connect()
         try:
+            connection = self._connect()
             statements = connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise StoreError("only one SELECT at a time; the run is read-only")
+                raise StoreError(_ONE_SELECT)
             return connection.sql(query).pl()
         except duckdb.Error as error:
             raise StoreError(f"{error}") from error
+        except ValueError as error:  # a kind of statement that Python has no name for
+            raise StoreError(_ONE_SELECT) from error
 
     def __repr__(self) -> str:
         info = self.info
@@ -203,27 +213,38 @@ class Run:
         return f"<p>{escape(repr(self))}</p>{self.summary()._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
 
     def _file(self, table: str) -> Path:
-        return self.path / f"{table}.parquet"
+        return self._folder / f"{table}.parquet"
 
     def _scan(self, table: str) -> pl.LazyFrame:
-        return pl.scan_parquet(self._file(table))
+        return pl.scan_parquet(self._file(table), glob=False)
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
             import duckdb
 
-            files = [str(self._file(t).resolve()) for t in schemas.RUN_TABLES]
+            files = [str(self._file(t)) for t in schemas.RUN_TABLES]
+            patterns = [re.sub(r"[*?[]", r"[\g<0>]", file) for file in files]
             connection = duckdb.connect(":memory:")
-            connection.execute("set allowed_paths = $1", [files])
+            connection.execute("set allowed_paths = $1", [[*files, *patterns]])
             connection.execute("set enable_external_access = false")
-            for table, file in zip(schemas.RUN_TABLES, files, strict=True):
-                path = file.replace("'", "''")
+            for table, pattern in zip(schemas.RUN_TABLES, patterns, strict=True):
+                path = pattern.replace("'", "''")
                 connection.execute(f"create view {table} as from read_parquet('{path}')")
             connection.execute(f"create view session_scores as {_SESSION_SCORES}")
             connection.execute(f"create view turn_scores as {_TURN_SCORES}")
             connection.execute("set lock_configuration = true")
             self._connection = connection
         return self._connection
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a file is Parquet to its end; one that a killed process was writing is not."""
+    try:
+        with file.open("rb") as opened:
+            opened.seek(-len(_MAGIC), SEEK_END)
+            return opened.read() == _MAGIC
+    except OSError:
+        return False
 
 
 def open_run(path: str | Path) -> Run:

@@ -24,6 +24,7 @@ from uaef_frames.adapters.langgraph.session import (
 )
 from uaef_frames.adapters.langgraph.topology import HOOK_NODES, HOOKS
 from uaef_frames.adapters.native import (
+    BLANK,
     NativeParser,
     canonical_objects,
     is_written_as_text,
@@ -49,8 +50,6 @@ _ABSENT_IN_MESSAGES = (
 _ABSENT_IN_UPDATES = ("active_agent", "structured_response", "hitl_edited_tool_calls")
 _CALLS_OF_ANOTHER_FORM = r'"tool_calls"\s*:\s*[^\[n\s]'
 """In a line: calls that are no list, and so come out of the parser as if there were none."""
-_BLANK = r"^[\s\x1c-\x1f]*$"
-"""What Python takes for blank text; the last four are no white space to others."""
 _EMPTY_KWARGS = ("{}", '{"refusal":null}')
 
 _MESSAGE = ", ".join(
@@ -82,7 +81,7 @@ class BulkReader:
     def __call__(self, index: LineIndex, rows: pl.DataFrame) -> tuple[Conversations, list[str]]:
         """The tables of the regular sessions among these rows, and the ids of the others."""
         texts = index.texts(rows)
-        parsed = self._parser.parse(texts)
+        parsed = None if rows.is_empty() else self._parser.parse(texts)
         sessions = rows["session_id"].unique(maintain_order=True)
         if parsed is None:
             return Conversations.empty(), sessions.to_list()
@@ -109,7 +108,6 @@ def _lines(parsed: pl.DataFrame) -> pl.DataFrame:
     ]
     rules = [
         pl.col("strict"),
-        ~pl.col("session_id").str.contains(_BLANK),
         ~pl.col("text").str.contains(_CALLS_OF_ANOTHER_FORM),
         only_keys(_LINE_KEYS),
         turn,
@@ -355,7 +353,7 @@ def _turns(
     ]
     speaks = (
         (kind == "ai")
-        & ~pl.col("text").str.contains(_BLANK)
+        & ~pl.col("text").str.contains(BLANK)
         & (pl.col("tool_calls").list.len().fill_null(0) == 0)
     )
     spoken = messages.filter(kind != "human").group_by("line", maintain_order=True)
