@@ -6,6 +6,7 @@ else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, overload
@@ -35,6 +36,7 @@ _HEADERS = {
     "per_turn_expected": ("per_turn_expected",),
     "per_turn_tools": ("per_turn_expected_tool_calls", "per_turn_tools"),
 }
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}(\.0+)?")
 _MEANING = {header: meaning for meaning, headers in _HEADERS.items() for header in headers}
 
 
@@ -286,13 +288,18 @@ def _slug(header: object) -> str:
 def _turn_id(value: object, session_id: str | None) -> int | None:
     if is_blank(value):
         return None
+    number: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and value.strip().removesuffix(".0").lstrip("-").isdecimal():
-        return int(value.strip().removesuffix(".0"))
-    raise GroundTruthError(f"turn_id is a whole number, not {value!r}", session_id=session_id)
+        number = value
+    elif isinstance(value, float) and value.is_integer():
+        number = int(value)
+    elif isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        number = int(value.strip().partition(".")[0])
+    if number is None or abs(number) >= 2**63:
+        raise GroundTruthError(
+            f"turn_id is a whole number of 64 bits, not {value!r:.60}", session_id=session_id
+        )
+    return number
 
 
 def _list_cell(named: Mapping[str, Any], key: str, session_id: str | None) -> list[Any] | None:

@@ -233,7 +233,7 @@ class OfflineEvaluator(Planned):
 def _message(message: Message | Mapping[str, Any], number: int) -> Message:
     if isinstance(message, Message):
         return message
-    fields = message if isinstance(message, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
+    fields: Mapping[str, Any] = message if isinstance(message, Mapping) else {}  # pyright: ignore[reportUnnecessaryIsInstance]
     role, content = fields.get("role"), fields.get("content")
     aliases = {"human": "user", "ai": "assistant", "developer": "system"}
     role = aliases.get(str(role), role)

@@ -69,8 +69,13 @@ def failed_result(
     trace_id: str, session_id: str | None, error: str, now: datetime
 ) -> EvaluationResult:
     """The result of an item that could not be evaluated: no score, not passed, and why."""
+    nothing: dict[str, Any] = {"num_turns": 0, "per_turn": [], "per_turn_averages": {}}
     return EvaluationResult(
-        trace_id=trace_id, session_id=session_id, failures=[error], timestamp=now
+        trace_id=trace_id,
+        session_id=session_id,
+        failures=[error],
+        metadata={"is_multi_agent": None, **nothing},
+        timestamp=now,
     )
 
 
