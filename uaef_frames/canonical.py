@@ -16,7 +16,8 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MAYBE_FLOAT = re.compile(rb"[0-9][.eE]|[0-9]{19}")  # an integer beyond 64 bits is read as float
+_MAYBE_FLOAT = re.compile(rb"[0-9][.eE]")
+_READ_AS_FLOAT = re.compile(rb"[0-9][.eE]|[0-9]{19}")  # integers beyond 64 bits are read as floats
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
@@ -49,7 +50,7 @@ def canonical_texts(texts: Iterable[str]) -> list[str]:
     """`canonical_json` of many JSON texts, which are known to be JSON."""
     loads_one, dumps_one = orjson.loads, orjson.dumps
     given = list(texts)
-    if _MAYBE_FLOAT.search("\n".join(given).encode("utf-8", "surrogatepass")):
+    if _READ_AS_FLOAT.search("\n".join(given).encode("utf-8", "surrogatepass")):
         return [canonical_json(loads_one(text)) for text in given]
     return [dumps_one(loads_one(text), option=_SORTED).decode() for text in given]
 

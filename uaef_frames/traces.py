@@ -40,6 +40,9 @@ class SessionDict(TypedDict):
 _LIFTED = ("throughput_rps", "quality_score", "completeness_score")
 """Metadata of a trace that has a column of its own in `turns`."""
 
+_READ = "uaef_frames"
+"""The key of a trace's metadata that holds what reading found, apart from what a payload says."""
+
 
 def per_turn_traces(item: Trace | Mapping[str, Any]) -> list[Trace]:
     """The turns of a trace (itself) or a session dict.
@@ -77,11 +80,10 @@ def session_of_traces(key: str, traces: Sequence[Trace]) -> SessionRows:
 def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
     """The rows of one trace. The trace itself is left as it is."""
     metadata = dict(trace.metadata)
-    lifted: dict[str, Any] = {name: _number(metadata.pop(name, None)) for name in _LIFTED}
-    status = metadata.pop("workflow_status", None)
-    interrupted = bool(metadata.pop("interrupted", False))
-    said = metadata.pop("response", None)
-    notes = metadata.pop("notes", None)
+    read = metadata.pop(_READ, None)
+    found = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+    interrupted, said = bool(found.get("interrupted")), found.get("response")
+    lifted = lift(metadata)
     row = TurnRow(
         turn_id,
         latency_s=_number(trace.latency),
@@ -90,14 +92,13 @@ def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
         cost_usd=_number(trace.cost),
         interrupted=interrupted,
         metadata=canonical_json(metadata) if metadata else None,
-        notes=[str(n) for n in cast("list[object]", notes)] if isinstance(notes, list) else [],
+        notes=[str(n) for n in found.get("notes", ())],
         **lifted,
     )
     if isinstance(trace, MultiAgentTrace):
-        row.workflow_status = trace.workflow_status or (None if status is None else str(status))
+        row.workflow_status = trace.workflow_status or row.workflow_status
         _fill_multi(row, trace)
     else:
-        row.workflow_status = None if status is None else str(status)
         row.messages = [message_row(m, m.agent) for m in trace.messages]
         row.tool_calls = [_call_row(c, c.agent) for c in trace.tool_calls]
         row.agents = list(dict.fromkeys(m.agent for m in trace.messages if m.agent is not None))
@@ -107,6 +108,18 @@ def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
         str(said) if said is not None else (None if interrupted else _answer(row.messages))
     )
     return row
+
+
+def lift(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Take out of a trace's metadata what has a column of its own in `turns`, by column."""
+    known = {name: _number(metadata.get(name)) for name in _LIFTED}
+    columns: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
+    for name in columns:
+        del metadata[name]
+    status = metadata.pop("workflow_status", None)
+    if status is not None:
+        columns["workflow_status"] = status if isinstance(status, str) else canonical_json(status)
+    return columns
 
 
 def message_row(message: Message, agent: str | None) -> MessageRow:
@@ -198,7 +211,7 @@ def _shared_metadata(traces: Sequence[Trace]) -> dict[str, Any]:
         values = [v for v in known if v is not None]
         if values:
             shared[name] = sum(values) / len(values)
-    shared.pop("response", None)
+    shared.pop(_READ, None)
     return shared
 
 
@@ -262,12 +275,15 @@ def trace_of_row(
     """The trace of one row of `turns` and the rows that belong to it."""
     metadata: dict[str, Any] = orjson.loads(row["metadata"]) if row["metadata"] else {}
     metadata |= {name: row[name] for name in _LIFTED if row[name] is not None}
+    read: dict[str, Any] = {}
     if row["interrupted"]:
-        metadata["interrupted"] = True
+        read["interrupted"] = True
     if row["response"] is not None and row["response"] != _answer(messages):
-        metadata["response"] = row["response"]
+        read["response"] = row["response"]
     if row["notes"]:
-        metadata["notes"] = list(row["notes"])
+        read["notes"] = list(row["notes"])
+    if read:
+        metadata[_READ] = read
     trace_id = f"{row['session_id']}:{row['turn_id']}"
     made = [_message(m) for m in messages]
     called = [_tool_call(c) for c in calls]

@@ -14,7 +14,7 @@ from uaef_frames.canonical import canonical_json, scrub
 from uaef_frames.conversations import Conversations
 from uaef_frames.errors import AdapterTransformationError
 from uaef_frames.rows import CallRow, MessageRow, SessionRows, TurnRow
-from uaef_frames.traces import SessionDict, Trace, join_traces
+from uaef_frames.traces import SessionDict, Trace, join_traces, lift
 
 _NAME = "openai"
 _WHAT = (
@@ -111,7 +111,7 @@ class OpenAIMessagesAdapter:
         turns = _Turns(conversation.metadata)
         for position, raw in enumerate(conversation.messages, 1):
             try:
-                turns.add(read_message(raw))
+                turns.add(read_message(_with_calls(raw)))
             except Unreadable as error:
                 raise AdapterTransformationError(
                     f"message {position}: {error}",
@@ -145,12 +145,25 @@ class OpenAIMessagesAdapter:
         return join_traces(found["session_id"], found["per_turn_traces"])
 
 
+def _with_calls(raw: Any) -> Any:
+    """A message with its call where newer ones have it: `function_call` came before `tool_calls`."""
+    if not isinstance(raw, Mapping):
+        return raw
+    fields = cast("Mapping[str, Any]", raw)
+    call = fields.get("function_call")
+    if not isinstance(call, Mapping) or fields.get("tool_calls"):
+        return fields
+    return {**fields, "tool_calls": [{"function": call}]}
+
+
 class _Turns:
     """The turns of a conversation while its messages come in."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         self.rows: list[TurnRow] = []
-        self._metadata = canonical_json(dict(metadata)) if metadata else None
+        rest = dict(metadata)
+        self._lifted = lift(rest)
+        self._metadata = canonical_json(rest) if rest else None
         self._open: list[tuple[int, CallRow]] = []
         self._count = 0
         self._opening = False
@@ -201,7 +214,7 @@ class _Turns:
     def _begin(self) -> None:
         # What stands before the first user message opens the first turn, and is not one.
         self._opening = not self.rows
-        self.rows.append(TurnRow(len(self.rows) + 1, metadata=self._metadata))
+        self.rows.append(TurnRow(len(self.rows) + 1, metadata=self._metadata, **self._lifted))
 
     def _answer(self, msg: Msg) -> None:
         """Give a result to the latest unanswered call of that id, without an id to the first one.
