@@ -82,7 +82,7 @@ def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
     metadata = dict(trace.metadata)
     read = metadata.pop(_READ, None)
     found = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
-    interrupted, said = bool(found.get("interrupted")), found.get("response")
+    interrupted = bool(found.get("interrupted"))
     lifted = lift(metadata)
     row = TurnRow(
         turn_id,
@@ -104,9 +104,7 @@ def turn_of_trace(trace: Trace, turn_id: int) -> TurnRow:
         row.agents = list(dict.fromkeys(m.agent for m in trace.messages if m.agent is not None))
     questions = [m.content for m in row.messages if m.role == "user" and not m.is_synthetic]
     row.query = "\n\n".join(questions) if questions else None
-    row.response = (
-        str(said) if said is not None else (None if interrupted else _answer(row.messages))
-    )
+    row.response = found.get("response", None if interrupted else _answer(row.messages))
     return row
 
 
@@ -278,7 +276,7 @@ def trace_of_row(
     read: dict[str, Any] = {}
     if row["interrupted"]:
         read["interrupted"] = True
-    if row["response"] is not None and row["response"] != _answer(messages):
+    if row["response"] != (None if row["interrupted"] else _answer(messages)):
         read["response"] = row["response"]
     if row["notes"]:
         read["notes"] = list(row["notes"])

@@ -146,14 +146,14 @@ class OpenAIMessagesAdapter:
 
 
 def _with_calls(raw: Any) -> Any:
-    """A message with its call where newer ones have it: `function_call` came before `tool_calls`."""
+    """A message, its call where newer ones have it: older ones say `function_call`."""
     if not isinstance(raw, Mapping):
         return raw
     fields = cast("Mapping[str, Any]", raw)
-    call = fields.get("function_call")
+    call: object = fields.get("function_call")
     if not isinstance(call, Mapping) or fields.get("tool_calls"):
         return fields
-    return {**fields, "tool_calls": [{"function": call}]}
+    return {**fields, "tool_calls": [{"function": cast("object", call)}]}
 
 
 class _Turns:
