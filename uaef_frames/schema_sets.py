@@ -6,6 +6,7 @@ Nothing here knows how a table is filled.
 # collection as objects and refuses them as text.
 
 import dataframely as dy
+import polars as pl
 
 from uaef_frames.schemas import (
     ExpectedToolCalls,
@@ -25,6 +26,11 @@ class ConversationTables(dy.Collection):
     messages: dy.LazyFrame[Messages]
     tool_calls: dy.LazyFrame[ToolCalls]
     handoffs: dy.LazyFrame[Handoffs]
+
+    @dy.filter()
+    def of_a_turn(self) -> pl.LazyFrame:
+        """Messages, calls and handoffs are of turns that are there."""
+        return self.turns.select("session_id", "turn_id")
 
 
 class ExpectationTables(dy.Collection):
