@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import BaseModel
 
 from tests.helpers import TOOL_METRICS, expects, scores
 from uaef_frames import (
@@ -294,20 +294,36 @@ def test_tokens_reasoning_and_names_are_kept() -> None:
     assert (silent.input_tokens, silent.output_tokens) == (None, None)
 
 
+class Function(BaseModel):
+    name: str
+    arguments: str
+
+
+class Call(BaseModel):
+    id: str
+    function: Function
+    type: str = "function"
+
+
+class ChatCompletionMessage(BaseModel):
+    """As OpenAI's client gives it, for people to append to their list of messages."""
+
+    role: str = "assistant"
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[Call] | None = None
+    function_call: Function | None = None
+
+
 def test_live_message_objects_are_read() -> None:
-    function = SimpleNamespace(name="f", arguments='{"x": 1}')
-
-    class Message:
-        role = "assistant"
-        content = None
-
-        def model_dump(self) -> dict[str, Any]:
-            calls = [{"id": "c", "function": vars(function)}]
-            return {"role": self.role, "content": self.content, "tool_calls": calls}
-
-    record = {"session_id": "s", "messages": [user("q"), Message(), answer("c", "r")]}
-    full = ADAPTER.transform_to_canonical(record)
-    assert [(c.name, c.arguments, c.result) for c in full.tool_calls] == [("f", {"x": 1}, "r")]
+    function = Function(name="f", arguments='{"x": 1}')
+    newer = ChatCompletionMessage(tool_calls=[Call(id="c", function=function)])
+    older = ChatCompletionMessage(function_call=function)
+    for message in (newer, older):
+        chat = [user("q"), message, answer("c" if message is newer else None, "r")]
+        assert outcomes(*chat) == [("f", {"x": 1}, "r", "ok")]
+        full = ADAPTER.transform_to_canonical({"messages": chat})
+        assert [(c.name, c.arguments, c.result) for c in full.tool_calls] == [("f", {"x": 1}, "r")]
 
 
 # Records

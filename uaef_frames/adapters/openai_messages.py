@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from uaef_frames.adapters.langgraph.messages import Msg, Unreadable, read_message
+from uaef_frames.adapters.langgraph.messages import Msg, Unreadable, is_message, read_message
+from uaef_frames.adapters.langgraph.shapes import attributes, is_fields
 from uaef_frames.canonical import canonical_json, scrub
 from uaef_frames.conversations import Conversations
 from uaef_frames.errors import AdapterTransformationError
@@ -82,7 +83,7 @@ class OpenAIMessagesAdapter:
         """
         if not records:
             raise AdapterTransformationError(f"the list is empty; {_WHAT}", adapter=_NAME)
-        bare = all(isinstance(r, Mapping) and "role" in r for r in records)
+        bare = _is_bare(records[0])
         found = [self.check(r, n) for n, r in enumerate([records] if bare else records, 1)]
         groups: dict[str, list[Any]] = {}
         for conversation in found:
@@ -145,15 +146,24 @@ class OpenAIMessagesAdapter:
         return join_traces(found["session_id"], found["per_turn_traces"])
 
 
+def _is_bare(first: Any) -> bool:
+    """Whether a list that begins so is one of messages, live ones too, and not of records."""
+    if isinstance(first, Mapping):
+        return "role" in first and "messages" not in first
+    return is_message(first)
+
+
 def _with_calls(raw: Any) -> Any:
     """A message, its call where newer ones have it: older ones say `function_call`."""
-    if not isinstance(raw, Mapping):
+    fields = _fields(raw)
+    call = None if fields is None else _fields(fields.get("function_call"))
+    if fields is None or call is None or fields.get("tool_calls"):
         return raw
-    fields = cast("Mapping[str, Any]", raw)
-    call: object = fields.get("function_call")
-    if not isinstance(call, Mapping) or fields.get("tool_calls"):
-        return fields
-    return {**fields, "tool_calls": [{"function": cast("object", call)}]}
+    return {**fields, "tool_calls": [{"function": call}]}
+
+
+def _fields(value: object) -> Mapping[str, Any] | None:
+    return value if is_fields(value) else attributes(value)
 
 
 class _Turns:
