@@ -275,6 +275,9 @@ def test_metrics_wins_over_metric_set_in_datasets(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="metrics= is used"):
         run = evaluate_dataset([payload("s", 1, update("model", ai("a")))], **asked)
     assert run.info["metrics"] == ["latency_score"]
+    for wrong in ({"metrics": ["latency"]}, {"metric_set": "fast"}):
+        with pytest.raises(ConfigError, match="unknown metric"):
+            evaluate_dataset([], out=tmp_path, **wrong)
 
 
 @pytest.mark.parametrize("way", EVERYWHERE)
