@@ -6,7 +6,7 @@ They check what they are handed and pass it on; the work is done in the rooms be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, TYPE_CHECKING
 
 from uaef_frames.adapters.base import Adapter, get_adapter
 from uaef_frames.evaluation.engine import evaluate_records
@@ -20,6 +20,9 @@ from uaef_frames.evaluation.plan import make_plan
 from uaef_frames.models import AgentTrace, EvaluationResult, GroundTruth, MultiAgentTrace
 from uaef_frames.traces import Trace, per_turn_traces
 
+if TYPE_CHECKING:
+    from uaef_frames.judge.config import Judge
+
 
 def evaluate(
     trace: Trace | Mapping[str, Any] | Sequence[Any],
@@ -31,6 +34,8 @@ def evaluate(
     dimension_weights: Mapping[str, float] | None = None,
     thresholds: Mapping[str, float] | None = None,
     constants: Mapping[str, Mapping[str, Any]] | None = None,
+    judge: Judge | str | bool | None = None,
+    judges: Mapping[str, Judge | str] | None = None,
 ) -> EvaluationResult:
     """Evaluate one trace or one session.
 
@@ -45,16 +50,22 @@ def evaluate(
         dimension_weights: By Title Case dimension; they replace the defaults whole.
         thresholds: By Title Case dimension; the others keep their defaults.
         constants: By metric: `{"latency_score": {"threshold_ms": 3000}}`.
+        judge: Who scores the judge metrics: a `Judge` or a model's name; None: as the variable
+            UAEF_JUDGE_MODEL says, False: nobody.
+        judges: Judges of single metrics, by name: `{"safety_score": Judge("…")}`.
 
     Raises:
         ValueError: A list without an adapter, or records of several sessions (use
             `batch_evaluate`); anything unknown among the other arguments.
         AdapterTransformationError: A raw record cannot be read.
+        JudgeError: The judge cannot be asked at all.
     """
     options: dict[str, Any] = {
         "dimension_weights": dimension_weights,
         "thresholds": thresholds,
         "constants": constants,
+        "judge": judge,
+        "judges": judges,
     }
     item = trace if adapter is None else _from_records(trace, get_adapter(adapter))
     if isinstance(item, list | tuple):
@@ -82,6 +93,8 @@ def batch_evaluate(
     dimension_weights: Mapping[str, float] | None = None,
     thresholds: Mapping[str, float] | None = None,
     constants: Mapping[str, Mapping[str, Any]] | None = None,
+    judge: Judge | str | bool | None = None,
+    judges: Mapping[str, Judge | str] | None = None,
 ) -> list[EvaluationResult]:
     """Evaluate many traces and session dicts, mixed as they come; results keep their order.
 
@@ -95,6 +108,8 @@ def batch_evaluate(
         dimension_weights: As for `evaluate`.
         thresholds: As for `evaluate`.
         constants: As for `evaluate`.
+        judge: As for `evaluate`.
+        judges: As for `evaluate`.
 
     One item that cannot be evaluated does not stop the others: its result has no score, and
     `failures` says why.
@@ -103,6 +118,7 @@ def batch_evaluate(
         ValueError: `traces` is a single trace; a list of ground truths of another length; anything
             unknown among the other arguments.
         AdapterTransformationError: Of the raw records none can be used.
+        JudgeError: The judge cannot be asked at all; verdicts that are in are kept in its cache.
     """
     if isinstance(traces, AgentTrace | MultiAgentTrace | Mapping | str):
         raise ValueError("batch_evaluate() takes a list; use evaluate() for one trace or session")
@@ -110,6 +126,8 @@ def batch_evaluate(
         "dimension_weights": dimension_weights,
         "thresholds": thresholds,
         "constants": constants,
+        "judge": judge,
+        "judges": judges,
     }
     items = list(traces)
     if adapter is not None:

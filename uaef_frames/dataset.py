@@ -38,6 +38,7 @@ from uaef_frames.version import __version__
 if TYPE_CHECKING:
     from uaef_frames.adapters.base import Adapter
     from uaef_frames.expectations import Expectations
+    from uaef_frames.judge.config import Judge
 
 Payloads: TypeAlias = str | Path | Iterable[Any]
 OnError: TypeAlias = Literal["reject", "raise"]
@@ -66,6 +67,8 @@ def evaluate_dataset(
     dimension_weights: Mapping[str, float] | None = None,
     thresholds: Mapping[str, float] | None = None,
     constants: Mapping[str, Mapping[str, Any]] | None = None,
+    judge: Judge | str | bool | None = None,
+    judges: Mapping[str, Judge | str] | None = None,
     progress: Progress | None = None,
     batch_turns: int = BATCH_TURNS,
     now: datetime | None = None,
@@ -90,6 +93,9 @@ def evaluate_dataset(
         dimension_weights: As for `evaluate`.
         thresholds: As for `evaluate`.
         constants: As for `evaluate`.
+        judge: Who scores the judge metrics: a `Judge` or a model's name; None: as the variable
+            UAEF_JUDGE_MODEL says, False: nobody.
+        judges: Judges of single metrics, by name.
         progress: Called with (turns done, turns in all) after each batch.
         batch_turns: Turns that are worked on at once.
         now: The time that the run's id and row carry.
@@ -100,6 +106,7 @@ def evaluate_dataset(
         ConfigError: Anything unknown among the arguments, or no such file.
         InputFileError: A record cannot be used and `on_error="raise"`.
         StoreError: The run cannot be written.
+        JudgeError: The judge cannot be asked at all; verdicts that are in are kept in its cache.
     """
     plan = make_plan(
         metrics,
@@ -107,6 +114,8 @@ def evaluate_dataset(
         dimension_weights=dimension_weights,
         thresholds=thresholds,
         constants=constants,
+        judge=judge,
+        judges=judges,
     )
     began = time.perf_counter()
     when = now or datetime.now(UTC)
@@ -116,6 +125,7 @@ def evaluate_dataset(
         index = reader.named(index_lines(open_sources(payloads, scratch)))
         truths = TruthReader.open(ground_truth, scratch)
         warn_without_judge(plan)
+        asked = stack.enter_context(plan.open_judges())
         writer = stack.enter_context(RunWriter(out, new_run_id(name, when)))
         totals = _Totals()
         for strays in reader.strays(index):
@@ -133,7 +143,7 @@ def evaluate_dataset(
         for batch, expectations in pool.ahead(read, _batches(index, batch_turns)):
             _keep_rejects(batch.rejects, writer, totals, on_error)
             subject = lay_out(batch.conversations, expectations)
-            found = aggregate(score(subject, plan), subject, plan)
+            found = aggregate(score(subject, plan, asked), subject, plan)
             pool.then(_write, writer, batch, expectations, found, totals.sessions)
             totals.add(found, batch)
             if progress is not None:
@@ -311,6 +321,9 @@ def _runs_row(
         "constants": {s.name: dict(s.constants) for s in plan.metrics if s.constants},
         "dimension_weights": plan.weights,
         "thresholds": plan.thresholds,
+        "judge": None if plan.judge is None else plan.judge.settings(),
+        "judges": {name: judge.settings() for name, judge in plan.judges.items()},
+        "rubrics": {s.name: s.asked.rubric.version for s in plan.metrics if s.asked is not None},
     }
     row = {
         "run_id": run_id,

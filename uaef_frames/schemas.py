@@ -169,6 +169,20 @@ class Scores(dy.Schema):
     )
     reasoning = dy.String(nullable=True, description="In words, for a person.")
     details = dy.String(nullable=True, description="JSON object with the figures behind the score.")
+    model = dy.String(nullable=True, description="The judge as it named itself; null: none asked.")
+    request_key = dy.String(
+        nullable=True, description="The verdict's key in the cache; of several, the first."
+    )
+    cached = dy.Bool(nullable=True, description="No request was made for it in this run.")
+    latency_s = dy.Float64(nullable=True, description="Seconds the (slowest) verdict took.")
+    input_tokens = dy.Int64(nullable=True, description="Tokens its verdicts read, when asked.")
+    cached_input_tokens = dy.Int64(
+        nullable=True, description="Of those, from the endpoint's prompt cache."
+    )
+    output_tokens = dy.Int64(nullable=True, description="Tokens its verdicts wrote, when asked.")
+    cost_usd = dy.Float64(
+        nullable=True, description="Paid in this run; 0: a kept verdict; null: price unknown."
+    )
 
     @dy.rule()
     def null_has_a_reason(cls) -> pl.Expr:
@@ -222,7 +236,7 @@ class Runs(dy.Schema):
     version = dy.String(description="Of this package.")
     sources = dy.List(dy.String(), description="The input files; empty for records in memory.")
     metrics = dy.List(dy.String(), description="The metrics asked for, in registry order.")
-    config = dy.String(description="Constants, weights and thresholds, as a JSON object.")
+    config = dy.String(description="Constants, weights, thresholds and judges, as a JSON object.")
     num_sessions = dy.Int64(min=0, description="Sessions scored.")
     num_turns = dy.Int64(min=0, description="Turns scored.")
     num_rejects = dy.Int64(min=0, description="Records that could not be used.")

@@ -240,15 +240,17 @@ def _evaluate(
     conversations = Conversations.from_rows(e.rows for e in entries)
     subject = lay_out(conversations, Expectations.from_truths(expected), full_traces(entries))
     warn_without_judge(plan)
-    return results(entries, aggregate(score(subject, plan), subject, plan, profile), plan, now)
+    with plan.open_judges() as judges:
+        scores = score(subject, plan, judges)
+    return results(entries, aggregate(scores, subject, plan, profile), plan, now)
 
 
 def warn_without_judge(plan: Plan) -> None:
     """One visible warning for a whole run that asks for judge metrics while there is no judge."""
-    unjudged = [spec.name for spec in plan.metrics if spec.by == "judge"]
+    unjudged = plan.unjudged
     if unjudged:
         shown = ", ".join(unjudged[:3]) + (", …" if len(unjudged) > 3 else "")
         warn(
             f"no judge is configured: {len(unjudged)} judge metrics ({shown}) have no score; "
-            'metric_set="deterministic" leaves them out'
+            'judge=Judge("…") scores them, metric_set="deterministic" leaves them out'
         )

@@ -6,10 +6,11 @@ Each checks the type of what it is given and brings its default weights; the res
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from uaef_frames.evaluation.engine import evaluate_batch, evaluate_entries, truths_in_order
-from uaef_frames.evaluation.plan import THRESHOLDS, WEIGHTS, Plan, Profile, make_plan
+from uaef_frames.evaluation.plan import THRESHOLDS, WEIGHTS, Profile, make_plan
 from uaef_frames.evaluation.subjects import entry_of, session_id_of
 from uaef_frames.models import (
     AgentTrace,
@@ -23,6 +24,7 @@ from uaef_frames.models import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from uaef_frames.judge.config import Judge
     from uaef_frames.metrics import MetricSpec
     from uaef_frames.traces import Trace
 
@@ -36,6 +38,9 @@ class Planned:
         dimension_weights: By Title Case dimension; they replace the defaults whole.
         thresholds: By Title Case dimension; the others keep their defaults.
         constants: By metric: `{"latency_score": {"threshold_ms": 3000}}`.
+        judge: Who scores the judge metrics: a `Judge` or a model's name; None: as the variable
+            UAEF_JUDGE_MODEL says, False: nobody.
+        judges: Judges of single metrics, by name.
 
     Raises:
         ConfigError: Anything of this is unknown or makes no sense.
@@ -49,6 +54,8 @@ class Planned:
         dimension_weights: Mapping[str, float] | None = None,
         thresholds: Mapping[str, float] | None = None,
         constants: Mapping[str, Mapping[str, Any]] | None = None,
+        judge: Judge | str | bool | None = None,
+        judges: Mapping[str, Judge | str] | None = None,
     ) -> None:
         self._plan = make_plan(
             metrics,
@@ -56,6 +63,8 @@ class Planned:
             dimension_weights=dimension_weights,
             thresholds=thresholds,
             constants=constants,
+            judge=judge,
+            judges=judges,
         )
 
 
@@ -122,12 +131,7 @@ class BaseEvaluator(Planned):
         self, items: Sequence[Any], truths: Sequence[GroundTruth | None]
     ) -> list[EvaluationResult]:
         entries = [entry_of(item, f"{at:09d}") for at, item in enumerate(items)]
-        plan = Plan(
-            tuple(self._get_metrics_to_calculate()),
-            self._plan.explicit,
-            self._plan.weights,
-            self._plan.thresholds,
-        )
+        plan = replace(self._plan, metrics=tuple(self._get_metrics_to_calculate()))
         return evaluate_entries(entries, truths, plan, self.profile)
 
     def _check(self, trace: object, what: str) -> None:

@@ -6,16 +6,26 @@ Everything a caller can get wrong is checked here, before anything is scored.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from uaef_frames.errors import ConfigError
-from uaef_frames.metrics import MetricSpec, list_metrics, resolve_metrics, with_constants
+from uaef_frames.judge.config import Judge, as_judge
+from uaef_frames.metrics import (
+    MetricSpec,
+    get_metric,
+    list_metrics,
+    resolve_metrics,
+    with_constants,
+)
 from uaef_frames.metrics.spec import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from uaef_frames.judge.session import JudgeSession
 
 Profile: TypeAlias = Literal["single", "multi", "multi_turn"]
 
@@ -61,13 +71,32 @@ class Plan:
     """What will be scored and how it is put together.
 
     `explicit`: the caller named the metrics, so that none of them may be absent from the result.
-    `weights` and `thresholds` are the caller's, or None for the defaults of each profile.
+    `weights` and `thresholds` are the caller's, or None for the defaults of each profile. `judge` is
+    asked for every judge metric that has none of its own in `judges`.
     """
 
     metrics: tuple[MetricSpec, ...]
     explicit: bool
     weights: Mapping[str, float] | None = None
     thresholds: Mapping[str, float] | None = None
+    judge: Judge | None = None
+    judges: Mapping[str, Judge] = field(default_factory=dict[str, Judge])
+
+    @property
+    def unjudged(self) -> list[str]:
+        """The judge metrics that nobody is asked for."""
+        if self.judge is not None:
+            return []
+        return [s.name for s in self.metrics if s.by == "judge" and s.name not in self.judges]
+
+    def open_judges(self) -> AbstractContextManager[JudgeSession | None]:
+        """The session in which judges are asked; None where there is nothing to ask."""
+        judged = [s.name for s in self.metrics if s.by == "judge"]
+        if len(self.unjudged) == len(judged):
+            return nullcontext()
+        from uaef_frames.judge.session import JudgeSession
+
+        return JudgeSession(self.judge, self.judges)
 
     @property
     def dimensions(self) -> list[str]:
@@ -98,6 +127,8 @@ def make_plan(
     dimension_weights: Mapping[str, float] | None = None,
     thresholds: Mapping[str, float] | None = None,
     constants: Mapping[str, Mapping[str, Any]] | None = None,
+    judge: Judge | str | bool | None = None,
+    judges: Mapping[str, Judge | str] | None = None,
 ) -> Plan:
     """Check what a caller asked for.
 
@@ -111,7 +142,23 @@ def make_plan(
         explicit=metrics is not None,
         weights=_checked("dimension_weights", dimension_weights, upper=math.inf),
         thresholds=_checked("thresholds", thresholds, upper=1.0),
+        judge=as_judge(judge),
+        judges=_judges(judges, specs),
     )
+
+
+def _judges(
+    judges: Mapping[str, Judge | str] | None, specs: Iterable[MetricSpec]
+) -> dict[str, Judge]:
+    asked = {spec.name for spec in specs}
+    made: dict[str, Judge] = {}
+    for name, given in (judges or {}).items():
+        if get_metric(name).by != "judge":
+            raise ConfigError(f"judges: {name!r} is not scored by a judge")
+        found = as_judge(given)
+        if found is not None and name in asked:
+            made[name] = found
+    return made
 
 
 def _checked(

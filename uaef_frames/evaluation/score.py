@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from uaef_frames.errors import ConfigError
+from uaef_frames.evaluation.judging import Preparer, judged_scores, warning_columns
 from uaef_frames.metrics.features import FEATURES, MetricTables
 from uaef_frames.metrics.spec import (
     INVALID,
@@ -28,9 +29,21 @@ from uaef_frames.metrics.spec import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from uaef_frames.evaluation.judging import Prepared
     from uaef_frames.evaluation.plan import Plan
     from uaef_frames.evaluation.units import Subject
+    from uaef_frames.judge.session import JudgeSession
 
+JUDGE_COLUMNS = {
+    "model": pl.String,
+    "request_key": pl.String,
+    "cached": pl.Boolean,
+    "latency_s": pl.Float64,
+    "input_tokens": pl.Int64,
+    "cached_input_tokens": pl.Int64,
+    "output_tokens": pl.Int64,
+    "cost_usd": pl.Float64,
+}
 SCORE_COLUMNS = {
     "unit": pl.Int64,
     "metric": pl.String,
@@ -39,27 +52,77 @@ SCORE_COLUMNS = {
     "warning": pl.String,
     "reasoning": pl.String,
     "details": pl.String,
+    **JUDGE_COLUMNS,
 }
 
 
-def score(subject: Subject, plan: Plan) -> pl.DataFrame:
+def score(subject: Subject, plan: Plan, judges: JudgeSession | None = None) -> pl.DataFrame:
     """Score every metric on every unit it applies to: unit, metric, dimension, score, warning, ….
 
     Rows come metric by metric in the order given, units in order. A metric that fails gives null
-    scores with the warning `metric_error`; the others go on.
+    scores with the warning `metric_error`; the others go on. Without a judge, judge metrics are null.
+
+    Raises:
+        JudgeError: The judge cannot be asked at all.
     """
     made: dict[str, pl.DataFrame] = {}
     tables = subject.tables
     known: dict[str, pl.DataFrame] = {}
     for stage in (1, 2):
         for spec in plan.metrics:
-            if spec.stage == stage:
+            if spec.stage == stage and spec.by == "expr":
                 made[spec.name] = _score_one(spec, plan, subject, tables, known)
         if stage == 1:
+            made |= _judged(plan, tables, judges)
             tables = replace(tables, stage_one=_stage_one(list(made.values())))
             known = {k: v for k, v in known.items() if k not in ("quality", "completeness")}
-    frames = [made[spec.name] for spec in plan.metrics]
-    return pl.concat(frames) if frames else pl.DataFrame(schema=SCORE_COLUMNS)
+    frames = [pl.DataFrame(schema=SCORE_COLUMNS), *(made[spec.name] for spec in plan.metrics)]
+    return pl.concat(frames, how="diagonal_relaxed").select(list(SCORE_COLUMNS))
+
+
+def prepare(
+    tables: MetricTables, plan: Plan, judges: JudgeSession
+) -> tuple[dict[str, Prepared], dict[str, pl.DataFrame]]:
+    """The questions of every judged metric that has a judge, and the scores of those that fail."""
+    preparer = Preparer(tables)
+    prepared: dict[str, Prepared] = {}
+    failed: dict[str, pl.DataFrame] = {}
+    for spec in plan.metrics:
+        judge = judges.judge_of(spec.name) if spec.by == "judge" else None
+        if judge is None:
+            continue
+        units = _units_of(spec, plan, tables)
+        try:
+            prepared[spec.name] = preparer.prepare(spec, units, judge)
+        except Exception as error:  # a user's own expression may raise anything
+            failed[spec.name] = _failed(spec, units, error)
+    return prepared, failed
+
+
+def _judged(
+    plan: Plan, tables: MetricTables, judges: JudgeSession | None
+) -> dict[str, pl.DataFrame]:
+    """The scores of judged metrics, asked for all together."""
+    made: dict[str, pl.DataFrame] = {}
+    if judges is not None:
+        prepared, made = prepare(tables, plan, judges)
+        outcomes = judges.ask({name: p.questions() for name, p in prepared.items()})
+        for name, found in prepared.items():
+            try:
+                made[name] = judged_scores(found, outcomes[name])
+            except pl.exceptions.PolarsError as error:  # a user's own expression again
+                made[name] = _failed(found.spec, _units_of(found.spec, plan, tables), error)
+    for spec in plan.metrics:
+        if spec.by == "judge" and spec.name not in made:
+            made[spec.name] = _without_judge(spec, _units_of(spec, plan, tables))
+    return made
+
+
+def _units_of(spec: MetricSpec, plan: Plan, tables: MetricTables) -> pl.DataFrame:
+    units = tables.turns if spec.phase == "turn" else tables.sessions
+    if spec.requires_multi_agent and not plan.explicit:
+        units = units.filter(pl.col("topology") == "multi")
+    return units
 
 
 def _score_one(
@@ -69,12 +132,10 @@ def _score_one(
     tables: MetricTables,
     known: dict[str, pl.DataFrame],
 ) -> pl.DataFrame:
-    units = tables.turns if spec.phase == "turn" else tables.sessions
-    if spec.requires_multi_agent and not plan.explicit:
-        units = units.filter(pl.col("topology") == "multi")
-    if spec.by == "judge" or spec.expression is None:
-        return _without_judge(spec, units)
+    units = _units_of(spec, plan, tables)
     try:
+        if spec.expression is None:
+            raise ConfigError(f"{spec.name} has no expression")
         frame = _with_features(spec, units, subject, tables, known)
         written = spec.expression(Constants(spec.constants))
         scored = written if isinstance(written, Scored) else Scored(written)
@@ -139,7 +200,7 @@ def _evaluate(spec: MetricSpec, frame: pl.DataFrame, scored: Scored) -> pl.DataF
         ),
         *scored.unless,
     ]
-    columns = frame.select("unit", _raw=raw, *_warning_columns(unless), *_words(scored))
+    columns = frame.select("unit", _raw=raw, *warning_columns(unless), *_words(scored))
     outside = ~pl.col("_raw").is_finite() | (pl.col("_raw") < 0) | (pl.col("_raw") > 1)
     warning = (
         pl.when(pl.col("_warning").is_not_null())
@@ -168,17 +229,6 @@ def _evaluate(spec: MetricSpec, frame: pl.DataFrame, scored: Scored) -> pl.DataF
         .when(warning == INVALID)
         .then(pl.struct(invalid=why_not).struct.json_encode()),
     )
-
-
-def _warning_columns(unless: Sequence[Unless]) -> list[pl.Expr]:
-    """`_warning` and `_why_not` of the first condition that holds."""
-    warning, why = pl.lit(None, dtype=pl.String), pl.lit(None, dtype=pl.String)
-    for rule in reversed(unless):
-        condition = rule.condition.fill_null(value=False)
-        reason = pl.lit(rule.reason) if isinstance(rule.reason, str) else rule.reason
-        warning = pl.when(condition).then(pl.lit(rule.warning)).otherwise(warning)
-        why = pl.when(condition).then(reason).otherwise(why)
-    return [warning.alias("_warning"), why.alias("_why_not")]
 
 
 def _words(scored: Scored) -> list[pl.Expr]:

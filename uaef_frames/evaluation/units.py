@@ -190,34 +190,47 @@ def _with_outputs(
     placed: pl.DataFrame,
     expectations: Expectations,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """expected_output onto turns (own, else the session's; blank: none) and onto sessions."""
+    """expected_output and context onto turns (own, else the session's) and onto sessions."""
     overall = expectations.session_expectations.select(
-        "session_id", "chatbot_role", "system_instructions", overall="expected_output"
+        "session_id",
+        "chatbot_role",
+        "system_instructions",
+        overall="expected_output",
+        overall_context="context",
     )
     own = (
-        expectations.turn_expectations.select(*_KEYS, own="expected_output")
+        expectations.turn_expectations.select(*_KEYS, own="expected_output", own_context="context")
         .join(placed, on=_KEYS, how="inner")
-        .select("unit", "own")
+        .select("unit", "own", "own_context")
     )
     text = pl.coalesce("own", "overall")
     turns = (
         turns.join(own, on="unit", how="left", maintain_order="left")
         .join(
-            overall.select("session_id", "overall"),
+            overall.select("session_id", "overall", "overall_context"),
             on="session_id",
             how="left",
             maintain_order="left",
         )
-        .with_columns(expected_output=pl.when(text.str.strip_chars() != "").then(text))
-        .drop("own", "overall")
+        .with_columns(
+            expected_output=pl.when(text.str.strip_chars() != "").then(text),
+            context=_first_filled("own_context", "overall_context"),
+        )
+        .drop("own", "overall", "own_context", "overall_context")
     )
     sessions = sessions.join(
-        overall.rename({"overall": "expected_output"}),
+        overall.drop("overall_context").rename({"overall": "expected_output"}),
         on="session_id",
         how="left",
         maintain_order="left",
     )
     return turns, sessions
+
+
+def _first_filled(*lists: str) -> pl.Expr:
+    """The first of those lists that holds anything; an empty one where none does."""
+    filled = [pl.when(pl.col(c).list.len() > 0).then(pl.col(c)) for c in lists]
+    return pl.coalesce(*filled, pl.lit([], dtype=pl.List(pl.String)))
 
 
 def _with_own_completeness(sessions: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:

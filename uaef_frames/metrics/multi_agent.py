@@ -5,7 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from uaef_frames.metrics.registry import judged, metric
-from uaef_frames.metrics.spec import MISSING, Constants, Scored, Unless
+from uaef_frames.metrics.spec import (
+    MISSING,
+    NOT_APPLICABLE,
+    Constants,
+    Scored,
+    Unless,
+    verdict,
+)
 
 _DIMENSION = "Multi-Agent"
 
@@ -25,13 +32,42 @@ DELEGATION_QUALITY = judged(
     "delegation_quality",
     _DIMENSION,
     "Was work handed to the right agent with what it needs?",
+    shows=("team",),
+    needs=("agent_work",),
+    unless=(
+        Unless(pl.col("handoff_count").fill_null(0) == 0, NOT_APPLICABLE, "no handoff was made"),
+    ),
     requires_multi_agent=True,
 )
+FAILED_STATUSES = (
+    "failed",
+    "failure",
+    "error",
+    "errored",
+    "aborted",
+    "cancelled",
+    "canceled",
+    "timeout",
+)
+"""Words for a workflow that did not end well."""
+
+_FAILED = (
+    pl.col("workflow_status")
+    .str.strip_chars()
+    .str.to_lowercase()
+    .is_in(FAILED_STATUSES)
+    .fill_null(value=False)
+)
+
 WORKFLOW_COMPLETION = judged(
     "workflow_completion",
     _DIMENSION,
     "Did the agents together finish the job? A failed workflow halves the score.",
+    shows=("conversation", "expected_output"),
+    may_show=("workflow_status",),
     ground_truth="expected output",
+    score=verdict("score") * pl.when(_FAILED).then(0.5).otherwise(1.0),
+    details=pl.struct(raw=verdict("score"), workflow_failed=_FAILED),
     requires_multi_agent=True,
 )
 

@@ -9,17 +9,22 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from importlib.resources import files
+from typing import Any, TypeVar
 
 import polars as pl
 
 from uaef_frames.errors import ConfigError, warn
+from uaef_frames.judge.rubrics import Rubric
 from uaef_frames.metrics.spec import (
     DIMENSIONS,
+    Asked,
     Constants,
     MetricSpec,
     Phase,
+    Scale,
     Scored,
+    Unless,
 )
 
 Expression = Callable[[Constants], Scored | pl.Expr]
@@ -88,13 +93,41 @@ def judged(
     dimension: str,
     description: str,
     *,
+    shows: tuple[str, ...],
+    may_show: tuple[str, ...] = (),
     phase: Phase = "turn",
     ground_truth: str = "",
-    scale: Literal["0-1", "1-5", "boolean", "count"] = "0-1",
+    scale: Scale = "0-1",
+    needs: tuple[str, ...] = (),
+    unless: tuple[Unless, ...] = (),
+    upper: pl.Expr | None = None,
+    score: pl.Expr | None = None,
+    details: pl.Expr | None = None,
     requires_multi_agent: bool = False,
     in_default: bool = True,
+    rubric: str | None = None,
+    replace_existing: bool = True,
 ) -> MetricSpec:
-    """Declare and register a metric that an LLM judge scores."""
+    """Declare and register a metric that an LLM judge scores by `rubrics/<name>.md`.
+
+    `shows` and `may_show` name materials, what is judged among them (and may be quoted) is one of
+    `JUDGED`, else the first; the rest is as in `MetricSpec` and `Asked`.
+
+    Raises:
+        ConfigError: The rubric cannot be read, or a material is not known.
+    """
+    from uaef_frames.metrics.materials import MATERIALS
+
+    for material in (*shows, *may_show):
+        if material not in MATERIALS:
+            near = difflib.get_close_matches(material, MATERIALS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(
+                f"{name}: there is no material {material!r}.{hint} There is {', '.join(MATERIALS)}"
+            )
+    if not shows:
+        raise ConfigError(f"{name}: a judge must be shown something")
+    text = _shipped_rubric(name) if rubric is None else rubric
     return register_metric(
         MetricSpec(
             name=name,
@@ -103,12 +136,31 @@ def judged(
             by="judge",
             description=description,
             ground_truth=ground_truth,
+            needs=needs,
             scale=scale,
+            asked=Asked(
+                rubric=Rubric.read(name, text, scale),
+                shows=shows,
+                may_show=may_show,
+                quotes=tuple(s for s in shows if s in JUDGED) or shows[:1],
+                unless=unless,
+                upper=upper,
+                score=score,
+                details=details,
+            ),
             requires_multi_agent=requires_multi_agent,
             in_default=in_default,
         ),
-        replace_existing=True,
+        replace_existing=replace_existing,
     )
+
+
+JUDGED = ("response", "reasoning", "team", "conversation", "transcript", "exchange")
+"""The materials that are an assistant's work; the others are what it is held against."""
+
+
+def _shipped_rubric(name: str) -> str:
+    return files("uaef_frames.metrics").joinpath("rubrics", f"{name}.md").read_text("utf-8")
 
 
 def register_metric(spec: MetricSpec, *, replace_existing: bool = False) -> MetricSpec:
@@ -129,6 +181,8 @@ def register_metric(spec: MetricSpec, *, replace_existing: bool = False) -> Metr
         raise ConfigError(f"metric {spec.name!r}: phase is 'turn' or 'session', not {spec.phase!r}")
     if spec.by == "expr" and spec.expression is None:
         raise ConfigError(f"metric {spec.name!r} is deterministic and has no expression")
+    if spec.by == "judge" and spec.asked is None:
+        raise ConfigError(f"metric {spec.name!r} is judged and says nothing to ask (see judged())")
     _registry[spec.name] = spec
     return spec
 

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import polars as pl
 
+    from uaef_frames.judge.rubrics import Rubric
+
 Phase = Literal["turn", "session"]
 By = Literal["expr", "judge"]
+Scale = Literal["0-1", "1-5", "boolean", "count"]
 
 DIMENSIONS = (
     "Tool Calling",
@@ -83,6 +86,39 @@ class Scored:
     unless: tuple[Unless, ...] = ()
 
 
+def verdict(field: str) -> pl.Expr:
+    """A field of a verdict, as an expression: numbers are Float64."""
+    import polars as pl
+
+    return pl.col("verdict").struct.field(field)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a judge metric shows and asks.
+
+    Attributes:
+        rubric: What the judge is told.
+        shows: Materials (see `metrics.materials`) that must be there; without one there is no call.
+        may_show: Materials that are shown where they are there.
+        quotes: The materials that are judged: a verdict's quote comes from one of them.
+        unless: Conditions under which nothing is asked.
+        upper: The most that a count of the verdict can be, as a column over units.
+        score: From the verdict's fields (see `verdict`) and the columns of the unit to a score;
+            None: the field `score`, by the scale.
+        details: A struct with figures behind the score, or None.
+    """
+
+    rubric: Rubric
+    shows: tuple[str, ...]
+    may_show: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
+    unless: tuple[Unless, ...] = ()
+    upper: pl.Expr | None = None
+    score: pl.Expr | None = None
+    details: pl.Expr | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
     """One metric.
@@ -99,6 +135,7 @@ class MetricSpec:
         stage: 2 for a metric that reads the scores of others, else 1.
         requires_multi_agent: Null, `not_applicable`, on a single-agent conversation.
         scale: For judge metrics, what the judge answers on.
+        asked: For judge metrics, what is shown and asked.
         in_default: Part of `metrics=None`; variants and opt-ins are asked for by name.
         expression: From constants to columns; None for judge metrics.
     """
@@ -113,7 +150,8 @@ class MetricSpec:
     needs: tuple[str, ...] = ()
     stage: Literal[1, 2] = 1
     requires_multi_agent: bool = False
-    scale: Literal["0-1", "1-5", "boolean", "count"] = "0-1"
+    scale: Scale = "0-1"
+    asked: Asked | None = None
     in_default: bool = True
     expression: Callable[[Constants], Scored | pl.Expr] | None = None
 

@@ -1,0 +1,58 @@
+"""How the server should behave: everything a test can ask for, with the defaults of a good server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass
+class Behaviour:
+    """Settings of the server. `set()` of the handle replaces them whole."""
+
+    delay: float = 0.0
+    record: bool = True
+    seed: int = 0
+    served_model: str | None = None
+    # what a good answer says
+    score: float = 0.75
+    fields: dict[str, Any] = field(default_factory=dict)
+    scores_by_metric: dict[str, float] = field(default_factory=dict)
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    # what is understood
+    json_schema: bool | str = True
+    json_object_schema: bool = True
+    json_object: bool = True
+    rejects: list[str] = field(default_factory=list)
+    require_key: str | None = None
+    models: list[str] | None = None
+    status: int | None = None
+    quota: bool = False
+    # faults
+    faults: dict[str, float] = field(default_factory=dict)
+    fault_plan: list[str | None] = field(default_factory=list)
+    fault_always: str | None = None
+    retry_after: float = 1.0
+    rate_headers: dict[str, str] = field(default_factory=dict)
+    max_concurrent: int | None = None
+    requests_per_second: float | None = None
+    length_below: int | None = None
+    context_limit_chars: int | None = None
+    # the Batch API
+    batches: bool = True
+    batch_seconds: float = 0.2
+    batch_error_rate: float = 0.0
+    batch_expires: float = 0.0
+    batch_fails: str | None = None
+    batch_max_requests: int = 50_000
+    batch_max_bytes: int = 200_000_000
+    create_500_after_commit: int = 0
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Behaviour:
+        """From keywords; an unknown one is an error of the test."""
+        known = {f.name for f in fields(cls)}
+        unknown = set(given) - known
+        if unknown:
+            raise ValueError(f"no such behaviour: {sorted(unknown)}")
+        return cls(**given)
