@@ -36,13 +36,16 @@ if TYPE_CHECKING:
         parse_ground_truth_row,
     )
     from uaef_frames.ground_truth_files import load_expectations
+    from uaef_frames.judge import Judge, Price
     from uaef_frames.metrics import (
         MetricSpec,
         Scored,
         Unless,
+        judge_metric,
         list_metrics,
         metric,
         metric_sets,
+        register_judge_metric,
         register_metric,
         register_use_case_specific_metrics,
         unregister_metric,
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
         MultiAgentTrace,
         ToolCall,
     )
+    from uaef_frames.planning import plan
     from uaef_frames.store import Run, open_run
     from uaef_frames.version import __version__
 
@@ -73,6 +77,7 @@ __all__ = [
     "GroundTruth",
     "GroundTruthError",
     "InputFileError",
+    "Judge",
     "JudgeError",
     "LangGraphAdapter",
     "Message",
@@ -83,6 +88,7 @@ __all__ = [
     "MultiTurnEvaluator",
     "OfflineEvaluator",
     "OpenAIMessagesAdapter",
+    "Price",
     "Run",
     "Scored",
     "SingleAgentEvaluator",
@@ -97,12 +103,15 @@ __all__ = [
     "evaluate",
     "evaluate_dataset",
     "get_adapter",
+    "judge_metric",
     "list_metrics",
     "load_expectations",
     "metric",
     "metric_sets",
     "open_run",
     "parse_ground_truth_row",
+    "plan",
+    "register_judge_metric",
     "register_metric",
     "register_use_case_specific_metrics",
     "unregister_metric",
@@ -135,13 +144,16 @@ _HOMES = {
         "parse_ground_truth_row",
     ),
     "uaef_frames.ground_truth_files": ("load_expectations",),
+    "uaef_frames.judge": ("Judge", "Price"),
     "uaef_frames.metrics": (
         "MetricSpec",
         "Scored",
         "Unless",
+        "judge_metric",
         "list_metrics",
         "metric",
         "metric_sets",
+        "register_judge_metric",
         "register_metric",
         "register_use_case_specific_metrics",
         "unregister_metric",
@@ -157,6 +169,7 @@ _HOMES = {
         "MultiAgentTrace",
         "ToolCall",
     ),
+    "uaef_frames.planning": ("plan",),
     "uaef_frames.store": ("Run", "open_run"),
     "uaef_frames.version": ("__version__",),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +17,12 @@ from uaef_frames.errors import UaefError
 from uaef_frames.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     import polars as pl
+
+    from uaef_frames.judge import Judge, Progress
+    from uaef_frames.judge.cache import AnswerCache
 
     from uaef_frames.store import Run
 
@@ -29,6 +33,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+
+def _judge(words: str, *names: str, **options: Any) -> Any:
+    """An option about the judge; they stand together in the help."""
+    return typer.Option(*names, help=words, rich_help_panel="Judge", show_envvar=False, **options)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
@@ -43,7 +54,8 @@ def score(
         list[str] | None, typer.Option("--ground-truth", "-g", help="JSON lines or Parquet.")
     ] = None,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", "-m", help="Metrics, separated by commas.")
+        str | None,
+        typer.Option("--metrics", "-m", help="Metrics or sets of them, separated by commas."),
     ] = None,
     metric_set: Annotated[
         str | None, typer.Option(help="A set of metrics: default, all, deterministic, judge, …")
@@ -58,16 +70,75 @@ def score(
     on_error: Annotated[
         str, typer.Option(help="reject: keep bad records aside; raise: stop at the first.")
     ] = "reject",
+    judge_model: Annotated[
+        str | None, _judge("The model that scores judge metrics.", envvar="UAEF_JUDGE_MODEL")
+    ] = None,
+    judge_base_url: Annotated[
+        str | None, _judge("Its endpoint, ending in /v1.", envvar="OPENAI_BASE_URL")
+    ] = None,
+    judge_concurrency: Annotated[int | None, _judge("The most requests in flight.")] = None,
+    judge_rpm: Annotated[float | None, _judge("The most requests a minute.")] = None,
+    judge_tpm: Annotated[float | None, _judge("The most tokens a minute.")] = None,
+    judge_budget: Annotated[float | None, _judge("The most USD to spend.")] = None,
+    judge_price: Annotated[
+        str | None, _judge("USD a million tokens: IN,OUT or IN,OUT,CACHED.")
+    ] = None,
+    judge_votes: Annotated[int | None, _judge("Verdicts a score; the median counts.")] = None,
+    judge_temperature: Annotated[float | None, _judge("Sampling temperature.")] = None,
+    judge_seed: Annotated[int | None, _judge("Seed, passed on.")] = None,
+    judge_max_tokens: Annotated[int | None, _judge("Tokens of one verdict.")] = None,
+    judge_max_input_tokens: Annotated[int | None, _judge("Tokens one request may show.")] = None,
+    judge_timeout: Annotated[float | None, _judge("Seconds one attempt may take.")] = None,
+    judge_retries: Annotated[int | None, _judge("Further attempts after a fault.")] = None,
+    judge_quotes: Annotated[
+        bool, _judge("Whether verdicts must quote what they judge.", "--judge-quotes/--no-judge-quotes")
+    ] = True,
+    judge_mode: Annotated[str | None, _judge("live, or batch: the Batch API.")] = None,
+    judge_cache: Annotated[Path | None, _judge("The file that keeps verdicts.")] = None,
+    no_cache: Annotated[bool, _judge("Keep no verdicts.", "--no-cache")] = False,
+    dry_run: Annotated[
+        bool, _judge("Print what would be asked, and ask nothing.", "--dry-run")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Score a dataset and keep the result as a run."""
+    """Score a dataset and keep the result as a run.
+
+    The judge's key is read from OPENAI_API_KEY.
+    """
     from uaef_frames.dataset import evaluate_dataset
 
     if on_error not in ("reject", "raise"):
         raise typer.BadParameter("reject or raise", param_hint="--on-error")
     wanted = None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()]
+    bar = _Progress(quiet=as_json)
+    judge = _judge_of(
+        {
+            "model": judge_model,
+            "base_url": judge_base_url,
+            "concurrency": judge_concurrency,
+            "requests_per_minute": judge_rpm,
+            "tokens_per_minute": judge_tpm,
+            "budget_usd": judge_budget,
+            "price": judge_price,
+            "votes": judge_votes,
+            "temperature": judge_temperature,
+            "seed": judge_seed,
+            "max_tokens": judge_max_tokens,
+            "max_input_tokens": judge_max_input_tokens,
+            "timeout_s": judge_timeout,
+            "max_retries": judge_retries,
+            "mode": judge_mode,
+            "cache": judge_cache,
+        },
+        check_quotes=judge_quotes,
+        no_cache=no_cache,
+        progress=bar.judged,
+    )
+    if dry_run:
+        _print_plan(payloads, ground_truth, wanted, metric_set, adapter, judge, as_json=as_json)
+        return
     try:
-        with _Progress(quiet=as_json) as progress:
+        with bar as progress:
             run = evaluate_dataset(
                 payloads,
                 ground_truth or None,
@@ -77,10 +148,12 @@ def score(
                 name=name,
                 adapter=adapter,
                 on_error="raise" if on_error == "raise" else "reject",
+                judge=judge or False,
                 progress=progress,
             )
     except KeyboardInterrupt:
-        _complain("interrupted; no run was kept")
+        kept = "" if judge is None or judge.cache is None else "; verdicts that came are kept"
+        _complain(f"interrupted; no run was written{kept}")
         raise typer.Exit(130) from None
     print_run(run, as_json=as_json)
     overall = run.info["mean_overall"]
@@ -90,6 +163,115 @@ def score(
         )
         _complain(f"{shown}, below --fail-under {fail_under:g}")
         raise typer.Exit(1)
+
+
+def _judge_of(
+    given: Mapping[str, Any], *, check_quotes: bool, no_cache: bool, progress: Any
+) -> Judge | None:
+    """The judge of the flags; None where no model is named."""
+    from uaef_frames.judge import Judge
+
+    settings = {k: v for k, v in given.items() if v is not None}
+    if "model" not in settings:
+        others = sorted(set(settings) - {"base_url"})
+        if others or no_cache:
+            _complain("no --judge-model: the other --judge-… settings are not used")
+        return None
+    if "price" in settings:
+        try:
+            settings["price"] = tuple(float(p) for p in settings["price"].split(","))
+        except ValueError:
+            raise typer.BadParameter("IN,OUT in USD a million tokens", param_hint="--judge-price") from None
+    if no_cache:
+        settings["cache"] = None
+    return Judge(**settings, check_quotes=check_quotes, progress=progress)
+
+
+def _print_plan(
+    payloads: list[str],
+    ground_truth: list[str] | None,
+    wanted: list[str] | None,
+    metric_set: str | None,
+    adapter: str,
+    judge: Judge | None,
+    *,
+    as_json: bool,
+) -> None:
+    from uaef_frames.planning import plan
+
+    found = plan(payloads, ground_truth or None, wanted, metric_set, adapter=adapter, judge=judge)
+    if as_json:
+        _print_json(
+            {
+                "calls": found.calls,
+                "cached": found.cached,
+                "input_tokens": found.input_tokens,
+                "output_tokens": found.output_tokens,
+                "cost_usd": found.cost_usd,
+                "duration_s": found.duration_s,
+                "metrics": found.table.to_dicts(),
+            }
+        )
+        return
+    print_table(found.table)
+    _print(str(found))
+    _print("nothing was sent (--dry-run)")
+
+
+cache_app = typer.Typer(help="Look at the verdicts that are kept, or forget them.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+CacheFile = Annotated[
+    Path | None, typer.Option("--judge-cache", help="The file; default: the one that scoring uses.")
+]
+
+
+@cache_app.command("stats")
+def cache_stats(judge_cache: CacheFile = None, as_json: Json = False) -> None:
+    """Verdicts that are kept, by model and metric."""
+    import polars as pl
+
+    with _open_cache(judge_cache) as cache:
+        rows = cache.stats()
+        if as_json:
+            _print_json({"path": str(cache.path), "verdicts": rows})
+            return
+        if rows:
+            when = [pl.from_epoch(pl.col(c), time_unit="s").dt.to_string("%F %T") for c in ("first_at", "last_at")]
+            print_table(pl.DataFrame(rows, infer_schema_length=None).with_columns(when))
+        total = sum(int(str(r["verdicts"])) for r in rows)
+        _print(f"{total:,} verdicts in {cache.path}")
+
+
+@cache_app.command("clear")
+def cache_clear(
+    judge_cache: CacheFile = None,
+    model: Annotated[str | None, typer.Option(help="Only verdicts of this model.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Only verdicts of this metric.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Forget kept verdicts. What was paid for them is gone."""
+    with _open_cache(judge_cache) as cache:
+        if not yes:
+            typer.confirm(f"Forget verdicts in {cache.path}?", abort=True)
+        gone = cache.clear(model=model, metric=metric)
+        _print(f"{gone:,} verdicts forgotten")
+
+
+@contextmanager
+def _open_cache(path: Path | None) -> Generator[AnswerCache]:
+    from uaef_frames.judge.cache import AnswerCache
+    from uaef_frames.judge.config import cache_path
+
+    found = cache_path("auto" if path is None else path)
+    if found is None or not found.exists():
+        _complain(f"there is no verdict cache at {found}")
+        raise typer.Exit(1)
+    cache = AnswerCache(found)
+    try:
+        yield cache
+    finally:
+        cache.close()
 
 
 @app.command()
@@ -293,11 +475,17 @@ class _Progress:
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[judge]}", markup=False),
         ]
         self._bar = Progress(*columns, console=console, transient=True)
         self._bar.start()
-        self._task = self._bar.add_task("turns", total=None)
+        self._task = self._bar.add_task("turns", total=None, judge="")
         return self._advance
+
+    def judged(self, progress: Progress) -> None:
+        """Show where the judge stands, beside the bar."""
+        if self._bar is not None:
+            self._bar.update(self._task, judge=f" {progress}")
 
     def _advance(self, done: int, total: int) -> None:
         self._bar.update(self._task, completed=done, total=total)

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from uaef_frames import schemas
 from uaef_frames.adapters.batches import Batch, get_batch_reader
 from uaef_frames.adapters.lines import IN_MEMORY, LineIndex, index_lines, open_sources
 from uaef_frames.errors import InputFileError, warn
-from uaef_frames.evaluation.aggregate import Aggregated, aggregate
+from uaef_frames.evaluation.aggregate import FAILED_VERDICTS, Aggregated, aggregate
 from uaef_frames.evaluation.engine import warn_without_judge
 from uaef_frames.evaluation.plan import Plan, make_plan
 from uaef_frames.evaluation.score import score
@@ -37,6 +37,7 @@ from uaef_frames.version import __version__
 
 if TYPE_CHECKING:
     from uaef_frames.adapters.base import Adapter
+    from uaef_frames.conversations import Conversations
     from uaef_frames.expectations import Expectations
     from uaef_frames.judge.config import Judge
 
@@ -154,6 +155,22 @@ def evaluate_dataset(
         return Run(writer.commit())
 
 
+def open_dataset(
+    payloads: Payloads,
+    ground_truth: Expectations | str | Path | Sequence[str | Path] | None,
+    adapter: str | Adapter,
+    scratch: Path,
+    batch_turns: int = BATCH_TURNS,
+) -> Iterator[tuple[Conversations, Expectations]]:
+    """The usable sessions of a dataset with what is expected of them, batch by batch."""
+    reader = get_batch_reader(adapter)
+    index = reader.named(index_lines(open_sources(payloads, scratch)))
+    truths = TruthReader.open(ground_truth, scratch)
+    for rows in _batches(index, batch_turns):
+        conversations = reader.read(index, rows).conversations
+        yield conversations, truths.of(conversations.turns["session_id"].unique())[0]
+
+
 _STRAY = pl.col("session_id").is_null()
 
 
@@ -226,6 +243,7 @@ class _Totals:
     rejects: int = 0
     passed: int = 0
     scored: int = 0
+    unanswered: Counter[str] = field(default_factory=Counter[str])
     overall: float = 0.0
 
     def add(self, found: Aggregated, batch: Batch) -> None:
@@ -236,6 +254,8 @@ class _Totals:
         self.passed += int(sessions["passed"].sum())
         self.scored += int(sessions["overall_score"].count())
         self.overall += float(sessions["overall_score"].sum() or 0.0)
+        failed = found.scores.filter(pl.col("warning").is_in(FAILED_VERDICTS))
+        self.unanswered.update(failed["warning"].to_list())
 
 
 def _keep_rejects(
@@ -298,6 +318,12 @@ def _warn(index: LineIndex, truths: TruthReader, totals: _Totals) -> None:
     if totals.rejects:
         records = _counted(totals.rejects, "record")
         warn(f"{records} could not be used; run.rejects says why, line by line")
+    if totals.unanswered:
+        counts = ", ".join(f"{n} {what}" for what, n in sorted(totals.unanswered.items()))
+        warn(
+            f"some scores have no verdict ({counts}); run.scores says why, and evaluating again asks "
+            "for them alone"
+        )
     happened = index.lines["session_id"].unique()
     unmet = truths.session_ids.filter(~truths.session_ids.is_in(happened.implode()))
     if len(unmet):

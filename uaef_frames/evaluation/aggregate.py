@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from uaef_frames.judge.outcomes import API_ERROR, BUDGET_EXHAUSTED, INVALID_VERDICT
 from uaef_frames.metrics.spec import METRIC_ERROR, NO_JUDGE
 
 if TYPE_CHECKING:
     from uaef_frames.evaluation.plan import Plan, Profile
     from uaef_frames.evaluation.units import Subject
 
+FAILED_VERDICTS = (API_ERROR, INVALID_VERDICT, BUDGET_EXHAUSTED)
+"""Warnings of scores that were asked for and did not come."""
 
 _ROUNDING = 1e-12
 """What a mean of floats may lose: (0.6 + 0.7 + 0.8) / 3 is not below 0.7."""
@@ -196,8 +199,17 @@ def _warnings(scores: pl.DataFrame, subject: Subject) -> pl.DataFrame:
         .unique(["session_unit", "metric"], maintain_order=True)
         .select("session_unit", warning=pl.format("metric {} failed: {}", "metric", "reasoning"))
     )
+    unanswered = (
+        scores.filter(pl.col("warning").is_in(FAILED_VERDICTS))
+        .group_by("session_unit", "warning", maintain_order=True)
+        .agg(n=pl.len(), metrics=pl.col("metric").unique(maintain_order=True).head(3))
+        .select(
+            "session_unit",
+            warning=pl.format("{}: {} scores have no verdict ({})", "warning", "n", pl.col("metrics").list.join(", ")),
+        )
+    )
     return (
-        pl.concat([lengths, notes, failed, unjudged])
+        pl.concat([lengths, notes, failed, unjudged, unanswered])
         .group_by("session_unit", maintain_order=True)
         .agg(warnings=pl.col("warning"))
     )

@@ -89,6 +89,10 @@ class Plan:
             return []
         return [s.name for s in self.metrics if s.by == "judge" and s.name not in self.judges]
 
+    def judge_of(self, metric: str) -> Judge | None:
+        """Who is asked for a metric."""
+        return self.judges.get(metric, self.judge)
+
     def open_judges(self) -> AbstractContextManager[JudgeSession | None]:
         """The session in which judges are asked; None where there is nothing to ask."""
         judged = [s.name for s in self.metrics if s.by == "judge"]

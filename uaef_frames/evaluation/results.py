@@ -101,6 +101,7 @@ def _metric_scores(
         how="left",
         maintain_order="left",
     ).join(averaged, on=_KEYS, how="left", maintain_order="left")
+    rows = rows.join(_asked(found.scores), on=_KEYS, how="left", maintain_order="left")
     made: dict[tuple[int, str], list[MetricScore]] = {}
     for (
         unit,
@@ -113,6 +114,7 @@ def _metric_scores(
         turn_warning,
         text,
         per_turn,
+        judge,
     ) in rows.select(
         *_KEYS,
         "dimension",
@@ -123,12 +125,15 @@ def _metric_scores(
         "turn_warning",
         "text",
         "per_turn",
+        "judge",
     ).iter_rows():
         metadata: dict[str, Any] = {}
         if per_turn is not None:
             metadata["per_turn"] = per_turn
         if value is None:
             metadata["warning"] = warning or turn_warning
+        if judge is not None:
+            metadata["judge"] = judge
         if details is not None:
             metadata["details"] = orjson.loads(details)
         words = reasoning if reasoning is not None else text
@@ -136,6 +141,26 @@ def _metric_scores(
             MetricScore(metric_name=name, score=value, reasoning=words or "", metadata=metadata)
         )
     return made
+
+
+def _asked(scores: pl.DataFrame) -> pl.DataFrame:
+    """Per session and metric, what its verdicts took: model, calls kept, tokens, USD."""
+    known = [
+        pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
+        for name in ("input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
+    ]
+    return (
+        scores.filter(pl.col("request_key").is_not_null())
+        .group_by(_KEYS, maintain_order=True)
+        .agg(
+            pl.col("model").drop_nulls().first(),
+            pl.col("request_key").first(),
+            pl.col("cached").all(),
+            pl.col("latency_s").max(),
+            *known,
+        )
+        .select(*_KEYS, judge=pl.struct(pl.all().exclude(_KEYS)))
+    )
 
 
 def _singles(entries: Sequence[Entry]) -> pl.Series:

@@ -81,14 +81,14 @@ def score(subject: Subject, plan: Plan, judges: JudgeSession | None = None) -> p
 
 
 def prepare(
-    tables: MetricTables, plan: Plan, judges: JudgeSession
+    tables: MetricTables, plan: Plan
 ) -> tuple[dict[str, Prepared], dict[str, pl.DataFrame]]:
     """The questions of every judged metric that has a judge, and the scores of those that fail."""
     preparer = Preparer(tables)
     prepared: dict[str, Prepared] = {}
     failed: dict[str, pl.DataFrame] = {}
     for spec in plan.metrics:
-        judge = judges.judge_of(spec.name) if spec.by == "judge" else None
+        judge = plan.judge_of(spec.name) if spec.by == "judge" else None
         if judge is None:
             continue
         units = _units_of(spec, plan, tables)
@@ -105,7 +105,7 @@ def _judged(
     """The scores of judged metrics, asked for all together."""
     made: dict[str, pl.DataFrame] = {}
     if judges is not None:
-        prepared, made = prepare(tables, plan, judges)
+        prepared, made = prepare(tables, plan)
         outcomes = judges.ask({name: p.questions() for name, p in prepared.items()})
         for name, found in prepared.items():
             try:

@@ -96,7 +96,7 @@ class Judge:
         self._set("api_key", SecretStr(key) if isinstance(key, str) and key else key or None)
         self._check_numbers()
         self._set("price", as_price(self.price))
-        self._set("cache", _cache_path(self.cache))
+        self._set("cache", cache_path(self.cache))
         if self.mode not in ("live", "batch"):
             raise ConfigError(f"mode is 'live' or 'batch', not {self.mode!r}")
         if self.extra_body is not None:
@@ -225,7 +225,8 @@ def _checked_url(url: str | None) -> str | None:
     return re.sub(r"/+$", "", url.strip())
 
 
-def _cache_path(cache: str | Path | bool | None) -> Path | None:
+def cache_path(cache: str | Path | bool | None) -> Path | None:
+    """The file that a cache setting means; None: none."""
     if cache is None or cache is False:
         return None
     if cache != "auto":

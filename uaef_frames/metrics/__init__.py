@@ -12,6 +12,7 @@ from uaef_frames.metrics import (
     responsible_ai,
     tool_calling,
 )
+from uaef_frames.metrics.custom import judge_metric, register_judge_metric
 from uaef_frames.metrics.multi_turn import register_use_case_specific_metrics
 from uaef_frames.metrics.registry import (
     get_metric,
@@ -32,6 +33,7 @@ __all__ = [
     "Scored",
     "Unless",
     "get_metric",
+    "judge_metric",
     "list_metrics",
     "metric",
     "metric_sets",
@@ -39,6 +41,7 @@ __all__ = [
     "multi_turn",
     "performance",
     "reasoning",
+    "register_judge_metric",
     "register_metric",
     "register_use_case_specific_metrics",
     "resolve_metrics",

@@ -245,7 +245,8 @@ def resolve_metrics(
 ) -> list[MetricSpec]:
     """The metrics a caller asked for, in registry order, each once.
 
-    `metrics` wins over `metric_set`, with a warning; neither means the `default` set.
+    `metrics` wins over `metric_set`, with a warning; neither means the `default` set. The name of a
+    set among `metrics` stands for its members.
 
     Raises:
         ConfigError: An unknown name in either, or an empty list.
@@ -263,7 +264,8 @@ def resolve_metrics(
             raise ConfigError("metrics=[] asks for nothing; leave it out to get all of them")
         if metric_set is not None:
             warn("both metrics= and metric_set= were given; metrics= is used")
-    wanted = {get_metric(name).name for name in names}
+    expanded = [n for name in names for n in ([name] if name in _registry else sets.get(name, [name]))]
+    wanted = {get_metric(name).name for name in expanded}
     return [spec for spec in list_metrics() if spec.name in wanted]
 
 
