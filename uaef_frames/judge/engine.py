@@ -68,7 +68,7 @@ class LiveEngine:
         workers = 0
         try:
             async with asyncio.TaskGroup() as group:
-                while (some := await asyncio.to_thread(next, questions, None)) is not None:
+                while (some := await asyncio.to_thread(next_of, questions)) is not None:
                     for pending in self._desk.open(some):
                         if workers < self._judge.concurrency:
                             group.create_task(self._work(queue))
@@ -176,6 +176,20 @@ class LiveEngine:
             self._watcher(self._desk.progress(self._pace.in_flight, int(self._pace.limit)))
 
 
+class Interrupted(Exception):  # noqa: N818
+    """Ctrl-C reached polars while it made questions in a thread; the caller gets to hear of it."""
+
+
+def next_of(questions: Iterator[Questions]) -> Questions | None:
+    """The next slice, None at the end. An interrupt leaves the thread as an ordinary exception: as
+    itself it would end the event loop that waits for it.
+    """
+    try:
+        return next(questions, None)
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
 def _delay(tried: int, retry_after: float | None) -> float:
     """Seconds until the next attempt: full jitter, and never before the endpoint allows it."""
     longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(tried - 1, 10))
@@ -193,4 +207,4 @@ def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
             held.extend(error.exceptions)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         else:
             flat.append(error)
-    return next((e for e in flat if isinstance(e, JudgeError)), flat[0])
+    return next((e for e in flat if isinstance(e, JudgeError | Interrupted)), flat[0])

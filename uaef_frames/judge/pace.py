@@ -19,6 +19,7 @@ _START = 16
 """Requests in flight at first; they double every clean round until the limit or the first refusal."""
 _PROBE_S = 5.0
 """How long the first request goes alone, to find out what the endpoint understands."""
+_LONELY_MISSES = 4
 _LOW_SHARE = 0.05
 """Below this share of the endpoint's own limit, concurrency does not grow."""
 _LONG_WAIT_S = 2.0
@@ -51,6 +52,7 @@ class Pace:
         self.exhausted = False
         self.refused = 0
         self._opened = False
+        self._misses = 0
         self._probe_until = 0.0
         self._slow_start = True
         self._clean = 0
@@ -165,7 +167,7 @@ class Pace:
 
     def refuse(self, ticket: Ticket, retry_after: float | None) -> None:
         """The endpoint asked for less: halve, once an episode."""
-        self.open()
+        self._missed()
         self.refused += 1
         self._clean = 0
         if ticket.sent_at >= self._cut_at:
@@ -177,8 +179,14 @@ class Pace:
 
     def stumbled(self) -> None:
         """A fault that says nothing of load: no growth for a round."""
-        self.open()
+        self._missed()
         self._clean = 0
+
+    def _missed(self) -> None:
+        """The first request goes alone through a few failures, then others try their luck too."""
+        self._misses += 1
+        if self._misses >= _LONELY_MISSES:
+            self.open()
 
     def may_retry(self, *, overloaded: bool) -> bool:
         """Whether a retry is left: faults may not outnumber answers for long."""

@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 
 from uaef_frames.judge.cache import AnswerCache, open_cache
-from uaef_frames.judge.engine import LiveEngine, first_error
+from uaef_frames.judge.engine import Interrupted, LiveEngine, first_error
 from uaef_frames.judge.outcomes import OUTCOME_COLUMNS, Questions
 from uaef_frames.judge.progress import watcher
 import contextlib
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
+    from concurrent.futures import Future
     from types import TracebackType
 
     from uaef_frames.judge.config import Judge
 
 _T = TypeVar("_T")
+_STEP_S = 0.1
 _GRACE_S = 1.5
 """How long an interrupted session may take to stop."""
 
@@ -126,9 +128,10 @@ class JudgeSession:
         """Run in the session's loop and wait; an interrupt stops the work and is passed on."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result()
+            return _result(future)
         except BaseExceptionGroup as errors:
-            raise first_error(errors) from None
+            error = first_error(errors)
+            raise (KeyboardInterrupt() if isinstance(error, Interrupted) else error) from None
         except BaseException:
             if not future.done():
                 future.cancel()
@@ -136,6 +139,18 @@ class JudgeSession:
                 with contextlib.suppress(FutureTimeoutError):
                     stopped.result(_GRACE_S)
             raise
+
+
+def _result(future: Future[_T]) -> _T:
+    """Wait in short steps: a lock that is held for long does not wake for Ctrl-C once polars, which
+    takes the signal first, has been at work.
+    """
+    while True:
+        try:
+            return future.result(_STEP_S)
+        except FutureTimeoutError:
+            if future.done():
+                return future.result()
 
 
 async def _settled() -> None:
