@@ -172,6 +172,15 @@ class Batches:
                 response = {"status_code": 500, "request_id": "r", "body": {"error": {"message": "oops"}}}
                 bad.append(orjson.dumps({"custom_id": asked["custom_id"], "response": response, "error": None}))
                 continue
+            refused = self._server.unsupported(asked["body"])
+            if refused is not None:
+                response = {"status_code": refused[0], "request_id": "r", "body": refused[1]}
+                bad.append(
+                    orjson.dumps(
+                        {"custom_id": asked["custom_id"], "response": response, "error": None}
+                    )
+                )
+                continue
             content = orjson.dumps(good_fields(asked["body"], behaviour)).decode()
             body = completion(asked["body"], content, behaviour, self._number)
             response = {"status_code": 200, "request_id": f"req_{self._number}", "body": body}

@@ -135,9 +135,10 @@ class Server:
             return 429, error_object("too many at once", code="rate_limit_exceeded")
         if b.requests_per_second is not None and self._too_fast(b.requests_per_second):
             return 429, error_object("too many a second", code="rate_limit_exceeded")
-        return self._unsupported(body)
+        return self.unsupported(body)
 
-    def _unsupported(self, body: dict[str, Any]) -> tuple[int, Any] | None:
+    def unsupported(self, body: dict[str, Any]) -> tuple[int, Any] | None:
+        """What is not understood of a request."""
         b = self.behaviour
         wanted = body.get("response_format") or {}
         kind = wanted.get("type")

@@ -99,6 +99,8 @@ class Judge:
         self._set("cache", cache_path(self.cache))
         if self.mode not in ("live", "batch"):
             raise ConfigError(f"mode is 'live' or 'batch', not {self.mode!r}")
+        if self.mode == "batch" and self.cache is None:
+            raise ConfigError("mode='batch' needs a cache: it keeps what was sent and not answered")
         if self.extra_body is not None:
             self._set("extra_body", dict(self.extra_body))
             taken = {"model", "messages", "stream", "n"} & set(self.extra_body)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from uaef_frames.judge.config import Judge
     from uaef_frames.judge.progress import Watcher
 
-_LONGER = 4
+LONGER = 4
 """How many times the room an answer gets that was cut short."""
 _FIRST_WAIT_S = 0.25
 _LONGEST_WAIT_S = 20.0
@@ -108,7 +108,7 @@ class LiveEngine:
                 if asked_again or not error.again:
                     return self._desk.failed(pending, INVALID_VERDICT, str(error))
                 asked_again = True
-                room *= _LONGER if error.longer else 1
+                room *= LONGER if error.longer else 1
             except Fault as error:
                 overloads += error.overloaded
                 faults += not error.overloaded
@@ -118,7 +118,7 @@ class LiveEngine:
                     times = faults + overloads
                     words = f"{error} ({times} {'attempt' if times == 1 else 'attempts'})"
                     return self._desk.failed(pending, API_ERROR, words)
-                await asyncio.sleep(_delay(faults + overloads, error.retry_after))
+                await asyncio.sleep(retry_delay(faults + overloads, error.retry_after))
 
     async def _attempt(self, pending: Pending, room: int) -> Reply:
         tokens, cost = self._estimate(pending)
@@ -190,7 +190,7 @@ def next_of(questions: Iterator[Questions]) -> Questions | None:
         raise Interrupted from None
 
 
-def _delay(tried: int, retry_after: float | None) -> float:
+def retry_delay(tried: int, retry_after: float | None) -> float:
     """Seconds until the next attempt: full jitter, and never before the endpoint allows it."""
     longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(tried - 1, 10))
     jitter = random.uniform(0.0, longest)

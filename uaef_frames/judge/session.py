@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
+    from uaef_frames.judge.batch import BatchEngine
     from uaef_frames.judge.config import Judge
 
 _T = TypeVar("_T")
@@ -45,7 +46,7 @@ class JudgeSession:
     def __init__(self, judge: Judge | None, judges: Mapping[str, Judge] | None = None) -> None:
         self._judge = judge
         self._judges = dict(judges or {})
-        self._engines: dict[int, LiveEngine] = {}
+        self._engines: dict[int, LiveEngine | BatchEngine] = {}
         self._caches: dict[Any, AnswerCache] = {}
         self._ends: list[Any] = []
         self._loop = asyncio.new_event_loop()
@@ -111,12 +112,17 @@ class JudgeSession:
             ]
         return [frame for task in tasks for frame in task.result()]
 
-    def _engine(self, judge: Judge) -> LiveEngine:
+    def _engine(self, judge: Judge) -> LiveEngine | BatchEngine:
         if judge.cache not in self._caches:
             self._caches[judge.cache] = open_cache(judge.cache)  # pyright: ignore[reportArgumentType]
         tell, end = watcher(judge.progress)
         self._ends.append(end)
-        return LiveEngine(judge, self._caches[judge.cache], tell)
+        cache = self._caches[judge.cache]
+        if judge.mode == "batch":
+            from uaef_frames.judge.batch import BatchEngine
+
+            return BatchEngine(judge, cache, tell)
+        return LiveEngine(judge, cache, tell)
 
     async def _close(self) -> None:
         for engine in self._engines.values():

@@ -169,7 +169,7 @@ class Wire:
         except APIConnectionError as error:
             raise Fault(f"the connection failed: {_cause(error)}") from None
         except APIStatusError as error:
-            raise self._failure(
+            raise self.failure(
                 error.status_code, error.response.headers, error.response.content, body, rung
             ) from None
         latency = time.perf_counter() - began
@@ -177,7 +177,7 @@ class Wire:
         self.can.proven = self.can.proven or self.can.rung == rung
         return reply
 
-    def _failure(
+    def failure(
         self,
         status: int,
         headers: Mapping[str, str],
@@ -185,6 +185,7 @@ class Wire:
         body: dict[str, Any],
         rung: int,
     ) -> Exception:
+        """What an answer of another status than 200 means for a request that was sent on a rung."""
         error = _error_of(content)
         words = self._clean(f"status {status}: {error.message}")
         if error.code in _QUOTA or error.type in _QUOTA:
