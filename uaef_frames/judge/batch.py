@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -22,6 +22,7 @@ from uaef_frames.judge.journal import Item, Journal, SentBatch
 from uaef_frames.judge.outcomes import API_ERROR, BUDGET_EXHAUSTED, INVALID_VERDICT, Questions
 from uaef_frames.judge.planning import OUTPUT_TOKENS
 from uaef_frames.judge.prices import BATCH_DISCOUNT
+from uaef_frames.judge.requests import Capabilities
 from uaef_frames.judge.tokens import MESSAGE, estimate_tokens
 from uaef_frames.judge.wire import Fault, Unsupported, Wire, reply_of
 
@@ -48,10 +49,11 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request that is not settled: how often it was sent, and with how much room."""
+    """A request that is not settled: how often it was sent, with how much room, in which form."""
 
     pending: Pending
     room: int
+    form: Capabilities
     sent: int = 0
     asked_again: bool = False
     problem: str = "it was not sent"
@@ -83,7 +85,7 @@ class BatchEngine:
         """
         while (some := await asyncio.to_thread(next_of, questions)) is not None:
             for pending in self._desk.open(some):
-                waiting = _Waiting(pending, self._judge.max_tokens)
+                waiting = _Waiting(pending, self._judge.max_tokens, self._wire.can)
                 self._waiting[custom_id(pending.request.key)] = waiting
         self._tell()
         if self._waiting:
@@ -120,8 +122,10 @@ class BatchEngine:
         """The requests that wait, as lines, within the API's limits on a file."""
         shard: dict[str, bytes] = {}
         size = 0
+        form = replace(self._wire.can, dropped=set(self._wire.can.dropped))
         for name, waiting in self._waiting.items():
-            body = waiting.pending.request.body(self._wire.can, waiting.room)
+            waiting.form = form
+            body = waiting.pending.request.body(form, waiting.room)
             call = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
             line = orjson.dumps(call) + b"\n"
             if shard and (len(shard) >= MAX_REQUESTS or size + len(line) > MAX_BYTES):
@@ -268,8 +272,8 @@ class BatchEngine:
             error = cast("Mapping[str, Any]", found.get("error") or {})
             waiting.problem = f"{error.get('code')}: {error.get('message')}"
             return
-        body_sent = waiting.pending.request.body(self._wire.can, waiting.room)
-        failure = self._wire.failure(status, {}, orjson.dumps(body), body_sent, self._wire.can.rung)
+        sent = waiting.pending.request.body(waiting.form, waiting.room)
+        failure = self._wire.failure(status, {}, orjson.dumps(body), sent, waiting.form.rung)
         if isinstance(failure, JudgeError):
             raise failure
         waiting.problem = str(failure)
