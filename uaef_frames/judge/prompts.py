@@ -20,14 +20,15 @@ MARK = "\ue0f0"
 
 _LESS_THAN = "<＜﹤‹〈〈⟨❬❰⧼᚜ᐸ˂«《⟪⪡≪‹"
 _INVISIBLE = r"[\p{Cf}\p{Mn}\p{Me}]*"
+_BLANK = r"[\s\p{Cf}\p{Mn}\p{Me}]"
 _TAG_LIKE = (
     rf"[{_LESS_THAN}]({_INVISIBLE}[\p{{L}}_]"
-    rf"|[\s\p{{Cf}}\p{{Mn}}\p{{Me}}]*[/!?|｜∕⁄／\\_]"
-    rf"|[\s\p{{Cf}}\p{{Mn}}\p{{Me}}]+\p{{L}}[^<>]{{0,80}}>)"
+    rf"|{_BLANK}*[/!?|｜∕⁄／\\_]"
+    rf"|{_BLANK}+[\p{{L}}_]+{_BLANK}*(?:[-–—]{_BLANK}*[0-9a-fA-F]+{_BLANK}*)?[/>＞])"
 )
-"""An opening bracket, or one that looks like it, before what would make it a tag or a chat template's
-token: a letter, a slash or bar with anything unseen between, or blanks and a word that `>` follows.
-"if a < b" is left alone."""
+"""An opening bracket, or one that looks like it, before what would make it a tag or a template's
+token: a letter, a slash or bar with anything unseen between, or blanks and a lone word or name with
+a nonce that `>` follows. "if a < b" is left alone."""
 _TEMPLATE = r"(?i)\[(\s*/?\s*(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\b)"
 _FORBIDDEN = (
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\x{202a}-\x{202e}\x{2066}-\x{2069}"
