@@ -119,8 +119,11 @@ MAY = {
     "version": (),
     "models": (),
     "schemas": (),
-    "metrics": ("metrics", "schemas", *GROUND),
-    "store": ("store", "schemas", *GROUND),
+    "judge": ("judge", "schemas", *GROUND),
+    # A judge metric is a rubric and what it shows: both are the judge's words.
+    "metrics": ("metrics", "judge", "schemas", *GROUND),
+    # Labels of people are read on the scale that their metric declares.
+    "store": ("store", "metrics", "schemas", *GROUND),
     "conversations": (*ROWS, *GROUND),
     "expectations": (*ROWS, *GROUND),
     "adapters": ("adapters", "conversations", *ROWS, *GROUND),

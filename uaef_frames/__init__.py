@@ -62,12 +62,13 @@ if TYPE_CHECKING:
         ToolCall,
     )
     from uaef_frames.planning import plan
-    from uaef_frames.store import Run, open_run
+    from uaef_frames.store import Agreement, Run, agreement, open_run
     from uaef_frames.version import __version__
 
 __all__ = [
     "AdapterTransformationError",
     "AgentTrace",
+    "Agreement",
     "ConfigError",
     "Conversations",
     "CoordinationEvent",
@@ -97,6 +98,7 @@ __all__ = [
     "UaefError",
     "Unless",
     "__version__",
+    "agreement",
     "batch_evaluate",
     "build_ground_truth",
     "build_multi_turn_ground_truth",
@@ -170,7 +172,7 @@ _HOMES = {
         "ToolCall",
     ),
     "uaef_frames.planning": ("plan",),
-    "uaef_frames.store": ("Run", "open_run"),
+    "uaef_frames.store": ("Agreement", "Run", "agreement", "open_run"),
     "uaef_frames.version": ("__version__",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
