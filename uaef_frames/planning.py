@@ -1,4 +1,5 @@
-"""`plan()`: what an evaluation would ask of its judges, in calls, tokens and USD, with nothing sent.
+"""`plan()`: what an evaluation would ask of its judges, in calls, tokens and USD, with nothing
+sent.
 
 Reads the data as an evaluation would, and stops where that would begin to ask.
 """
@@ -97,7 +98,9 @@ def _items(data: Any) -> list[Any] | None:
         return [data]
     if isinstance(data, list):
         held = cast("list[Any]", data)
-        if held and all(isinstance(d, AgentTrace | MultiAgentTrace) or _is_session(d) for d in held):
+        if held and all(
+            isinstance(d, AgentTrace | MultiAgentTrace) or _is_session(d) for d in held
+        ):
             return held
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from tests.judge_server import JudgeServer
 
 TRANSPORT_FAULTS = {"429": 0.02, "429_retry_after": 0.01, "500": 0.02, "503": 0.01, "408": 0.01}
-BROKEN_BODIES = {"reset": 0.01, "half_body": 0.01, "truncated_json": 0.01, "html": 0.01, "empty": 0.01}
+BROKEN_BODIES = {
+    "reset": 0.01,
+    "half_body": 0.01,
+    "truncated_json": 0.01,
+    "html": 0.01,
+    "empty": 0.01,
+}
 
 
 def test_every_question_gets_its_verdict_and_is_asked_once(server: JudgeServer) -> None:
@@ -77,9 +84,7 @@ def test_an_endpoint_that_is_down_does_not_hold_a_run_for_hours(server: JudgeSer
 
 
 def test_nobody_listens(server: JudgeServer) -> None:
-    found = ask(
-        Judge("m", base_url="http://127.0.0.1:9/v1", max_retries=1, timeout_s=2), texts(3)
-    )
+    found = ask(Judge("m", base_url="http://127.0.0.1:9/v1", max_retries=1, timeout_s=2), texts(3))
     assert found["warning"].to_list() == ["api_error"] * 3
     assert "connection" in found["error"][0]
 
@@ -157,9 +162,7 @@ def test_a_second_run_makes_no_request(server: JudgeServer) -> None:
         {"extra_body": {"top_p": 0.9}},
     ],
 )
-def test_another_parameter_is_another_request(
-    server: JudgeServer, change: dict[str, Any]
-) -> None:
+def test_another_parameter_is_another_request(server: JudgeServer, change: dict[str, Any]) -> None:
     ask(judge(server), texts(2))
     ask(judge(server, **change), texts(2))
     assert server.counts()["total"] == 4
@@ -202,7 +205,7 @@ def test_a_long_retry_after_holds_everyone_back(server: JudgeServer) -> None:
     server.set(fault_plan=[None] * 4 + ["429_retry_after"], retry_after=2.5, delay=0.05)
     ask(judge(server, concurrency=4), texts(40))
     times = sorted(r["at"] for r in server.requests())
-    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(times)]
     assert max(gaps) > 2.0
 
 

@@ -1,4 +1,6 @@
-"""Hostile material: whatever an answer says, outside of the data's tags stands only what we wrote."""
+"""Hostile material: whatever an answer says, outside of the data's tags stands only what we
+wrote.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +160,9 @@ def test_one_huge_message_loses_its_middle_and_says_so(server: JudgeServer) -> N
 
 
 def test_short_material_is_shown_whole(server: JudgeServer) -> None:
-    found = evaluate(long_session(3, 20), metrics=["coherence"], judge=Judge("m", base_url=server.base_url))
+    found = evaluate(
+        long_session(3, 20), metrics=["coherence"], judge=Judge("m", base_url=server.base_url)
+    )
     assert "elided" not in transcript_of(server)
     details = found.dimension_results[0].metric_scores[0].metadata["details"]
     assert set(details) == {"raw", "quote"}

@@ -187,7 +187,9 @@ def test_tool_results_stand_in_for_documents(server: JudgeServer) -> None:
 
 
 def test_the_expected_output_stands_in_for_instructions(server: JudgeServer) -> None:
-    _, (user,) = asked(server, "instruction_compliance", single(), GroundTruth(expected_output="E-1"))
+    _, (user,) = asked(
+        server, "instruction_compliance", single(), GroundTruth(expected_output="E-1")
+    )
     assert "E-1" in user
 
 
@@ -299,7 +301,9 @@ def test_per_turn_variants_average_their_exchanges(server: JudgeServer) -> None:
 
 
 def test_a_turn_metric_shows_its_turns(server: JudgeServer) -> None:
-    rules = [{"if": f"RESPONSE-{n}", "then": {"score": n / 4, "reasoning": f"R{n}"}} for n in (1, 2)]
+    rules = [
+        {"if": f"RESPONSE-{n}", "then": {"score": n / 4, "reasoning": f"R{n}"}} for n in (1, 2)
+    ]
     server.set(answers=[*rules, {"if": "RESPONSE-3", "then": {"score": 9}}])
     found, _ = asked(server, "safety_score", single())
     assert found.score == pytest.approx(0.375)
@@ -397,10 +401,10 @@ def test_many_traces_are_asked_in_one_go(server: JudgeServer) -> None:
     assert server.counts()["max_in_flight"] > 10
 
 
-@pytest.mark.parametrize(("scale", "raw", "score"), [("0-1", 0.3, 0.3), ("1-5", 2, 0.25), ("boolean", 0, 0)])
-def test_a_metric_of_ones_own(
-    server: JudgeServer, scale: Any, raw: float, score: float
-) -> None:
+@pytest.mark.parametrize(
+    ("scale", "raw", "score"), [("0-1", 0.3, 0.3), ("1-5", 2, 0.25), ("boolean", 0, 0)]
+)
+def test_a_metric_of_ones_own(server: JudgeServer, scale: Any, raw: float, score: float) -> None:
     register_judge_metric(
         "on_brand", "Brand", rubric="Does the answer sound like us?", inputs=("query", "response"),
         scale=scale,

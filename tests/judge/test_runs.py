@@ -61,7 +61,9 @@ def test_every_metric_is_scored_and_a_second_run_asks_nothing(
 
 
 def test_a_row_tells_what_its_verdict_took(server: JudgeServer, tmp_path: Path) -> None:
-    run = evaluated(tmp_path, judge(server, price=(1.0, 10.0)), metrics=["accuracy", "latency_score"])
+    run = evaluated(
+        tmp_path, judge(server, price=(1.0, 10.0)), metrics=["accuracy", "latency_score"]
+    )
     rows = run.scores.collect()
     asked = rows.filter(pl.col("request_key").is_not_null())
     assert set(asked["metric"]) == {"accuracy"}
@@ -137,7 +139,8 @@ def test_a_plan_of_traces_and_of_unknown_prices() -> None:
 def test_a_dry_run_sends_and_writes_nothing(server: JudgeServer, tmp_path: Path) -> None:
     found = cli(
         "score", str(DATA), "-m", "judge", "--judge-model", "gpt-5-mini", "--dry-run",
-        "--judge-base-url", server.base_url, "--judge-price", "0.25,2", "--out", str(tmp_path / "r"),
+        "--judge-base-url", server.base_url, "--judge-price", "0.25,2",
+        "--out", str(tmp_path / "r"),
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     assert "nothing was sent" in found.stdout

@@ -1,4 +1,6 @@
-"""What a model may answer, and what counts as a verdict: nothing is clipped, guessed or looked for."""
+"""What a model may answer, and what counts as a verdict: nothing is clipped, guessed or looked
+for.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def rubric(numbers: str = SCORE) -> Rubric:
     return Rubric.read("m", head + numbers)
 
 
-def read(content: str, numbers: str = SCORE, upper: float | None = None, quotes: bool = True) -> Any:
+def read(
+    content: str, numbers: str = SCORE, upper: float | None = None, quotes: bool = True
+) -> Any:
     user, nonce = with_nonce(f"<response-{MARK}>\nHello,  good\nWorld [b>\n</response-{MARK}>")
     reader = VerdictReader(rubric(numbers), ("response",), check_quotes=quotes)
     return reader.read(content, user, nonce, upper)
@@ -76,7 +80,7 @@ def test_a_verdict_is_found_bare_fenced_or_wrapped(content: str) -> None:
         (GOOD.replace('"score"', '"score": 1, "score"'), "one key twice"),
         (GOOD.replace('"score"', '"note": 1, "score"'), "note: extra"),
         (f"{GOOD} {GOOD.replace('0.5', '1.0')}", "2 JSON objects"),
-        (f"{GOOD} and finally {{\"score\": 1}}", "2 JSON objects"),
+        (f'{GOOD} and finally {{"score": 1}}', "2 JSON objects"),
         (GOOD.replace("good world", "splendid world"), "does not stand in what it judged"),
         (GOOD.replace("good world", ""), "quotes nothing"),
         (GOOD.replace("good world", "  "), "quotes nothing"),

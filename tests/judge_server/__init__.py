@@ -1,4 +1,6 @@
-"""A judge's endpoint for tests: an OpenAI-compatible server in its own process, and the handle to it."""
+"""A judge's endpoint for tests: an OpenAI-compatible server in its own process, and the handle to
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
-"""What the server answers when it behaves: a verdict that fits the request, and its spoilt forms."""
+"""What the server answers when it behaves: a verdict that fits the request, and its spoilt
+forms.
+"""
 
 from __future__ import annotations
 
 import random
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tests.judge_server.behaviour import Behaviour
+if TYPE_CHECKING:
+    from tests.judge_server.behaviour import Behaviour
 
 _OUTPUT = re.compile(r"^- `([a-z_0-9]+)` \(([^)]*)\):", re.MULTILINE)
 _QUOTED = ("response", "reasoning", "exchange", "transcript", "conversation", "team")

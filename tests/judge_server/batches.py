@@ -64,7 +64,9 @@ class Batches:
         behaviour = self._server.behaviour
         lines = content.splitlines()
         if len(content) > behaviour.batch_max_bytes or len(lines) > behaviour.batch_max_requests:
-            return _error(400, f"the file is too large: {len(lines)} requests, {len(content)} bytes")
+            return _error(
+                400, f"the file is too large: {len(lines)} requests, {len(content)} bytes"
+            )
         return _json(self._keep(content, "batch"))
 
     def _keep(self, content: bytes, purpose: str) -> dict[str, Any]:
@@ -166,11 +168,23 @@ class Batches:
             self._number += 1
             if dice.random() < behaviour.batch_expires:
                 error = {"code": "batch_expired", "message": "it was not run in time"}
-                bad.append(orjson.dumps({"custom_id": asked["custom_id"], "response": None, "error": error}))
+                bad.append(
+                    orjson.dumps(
+                        {"custom_id": asked["custom_id"], "response": None, "error": error}
+                    )
+                )
                 continue
             if dice.random() < behaviour.batch_error_rate:
-                response = {"status_code": 500, "request_id": "r", "body": {"error": {"message": "oops"}}}
-                bad.append(orjson.dumps({"custom_id": asked["custom_id"], "response": response, "error": None}))
+                response = {
+                    "status_code": 500,
+                    "request_id": "r",
+                    "body": {"error": {"message": "oops"}},
+                }
+                bad.append(
+                    orjson.dumps(
+                        {"custom_id": asked["custom_id"], "response": response, "error": None}
+                    )
+                )
                 continue
             refused = self._server.unsupported(asked["body"])
             if refused is not None:

@@ -1,4 +1,6 @@
-"""How the server should behave: everything a test can ask for, with the defaults of a good server."""
+"""How the server should behave: everything a test can ask for, with the defaults of a good
+server.
+"""
 
 from __future__ import annotations
 

@@ -149,7 +149,9 @@ class Server:
             return 400, error_object(words, code="unsupported_value", param="response_format")
         if "schema" in wanted and not b.json_object_schema:
             words = "Unknown parameter: 'response_format.schema'."
-            return 400, error_object(words, code="unknown_parameter", param="response_format.schema")
+            return 400, error_object(
+                words, code="unknown_parameter", param="response_format.schema"
+            )
         if kind == "json_object" and not b.json_object:
             words = "response_format is not supported"
             return 400, error_object(words, param="response_format")
@@ -234,7 +236,10 @@ class Server:
 
 
 def error_object(
-    words: str, kind: str = "invalid_request_error", code: str | None = None, param: str | None = None
+    words: str,
+    kind: str = "invalid_request_error",
+    code: str | None = None,
+    param: str | None = None,
 ) -> dict[str, Any]:
     """An error as OpenAI writes it."""
     return {"error": {"message": words, "type": kind, "param": param, "code": code}}

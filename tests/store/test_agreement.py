@@ -39,7 +39,10 @@ def scored(tmp_path: Path, *values: tuple[str, int | None, str, float | None]) -
 
 def labels(*values: tuple[Any, ...]) -> pl.DataFrame:
     return pl.DataFrame(
-        list(values), schema=["session_id", "turn_id", "metric", "label"], orient="row", strict=False
+        list(values),
+        schema=["session_id", "turn_id", "metric", "label"],
+        orient="row",
+        strict=False,
     )
 
 
@@ -160,7 +163,14 @@ def forms(tmp_path: Path) -> list[Any]:
         sheet.append(row)
     book.save(tmp_path / "l.xlsx")
     files = [tmp_path / f"l.{e}" for e in ("csv", "tsv", "parquet", "jsonl", "xlsx")]
-    return [*files, str(files[0]), table, table.lazy(), table.to_arrow(), pd.DataFrame(table.to_dict(as_series=False))]
+    return [
+        *files,
+        str(files[0]),
+        table,
+        table.lazy(),
+        table.to_arrow(),
+        pd.DataFrame(table.to_dict(as_series=False)),
+    ]
 
 
 def test_labels_come_in_many_forms(tmp_path: Path) -> None:
@@ -176,8 +186,14 @@ def test_labels_come_in_many_forms(tmp_path: Path) -> None:
     [
         ("session_id,metric\n1,accuracy\n", "no column 'label'"),
         ("session_id,turn_id,metric,label,score\n", "both mean label"),
-        ("session_id,turn_id,metric,label\n7,1,accuracy,good\n", "line 2: label 'good' is no number"),
-        ("session_id,turn_id,metric,label\n7,1,accuracy,1\n7,x,accuracy,1\n", "line 3: turn_id 'x'"),
+        (
+            "session_id,turn_id,metric,label\n7,1,accuracy,good\n",
+            "line 2: label 'good' is no number",
+        ),
+        (
+            "session_id,turn_id,metric,label\n7,1,accuracy,1\n7,x,accuracy,1\n",
+            "line 3: turn_id 'x'",
+        ),
         ("session_id,turn_id,metric,label\n,1,accuracy,1\n", "session_id is empty"),
         ("session_id,turn_id,metric,label\n7,1,accuracy,NaN\n", "is no number"),
         ("session_id,turn_id,metric,label\n7,1,accuracy,4\n", "outside of its scale"),

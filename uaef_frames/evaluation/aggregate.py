@@ -205,7 +205,12 @@ def _warnings(scores: pl.DataFrame, subject: Subject) -> pl.DataFrame:
         .agg(n=pl.len(), metrics=pl.col("metric").unique(maintain_order=True).head(3))
         .select(
             "session_unit",
-            warning=pl.format("{}: {} scores have no verdict ({})", "warning", "n", pl.col("metrics").list.join(", ")),
+            warning=pl.format(
+                "{}: {} scores have no verdict ({})",
+                "warning",
+                "n",
+                pl.col("metrics").list.join(", "),
+            ),
         )
     )
     return (

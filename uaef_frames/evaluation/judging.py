@@ -25,8 +25,7 @@ from uaef_frames.metrics.spec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from uaef_frames.judge.config import Judge
     from uaef_frames.metrics.features import MetricTables
@@ -260,7 +259,9 @@ def _parts(verdicts: pl.DataFrame, asked: Asked) -> pl.DataFrame:
 
 
 def _part_warning() -> pl.Expr:
-    """More than half of the votes must have a score; the judge's own word that none fits counts too."""
+    """More than half of the votes must have a score; the judge's own word that none fits counts
+    too.
+    """
     return (
         pl.when(pl.col("apart") * 2 > pl.col("votes"))
         .then(pl.lit(NOT_APPLICABLE))
@@ -323,7 +324,9 @@ def two_decimals(score: pl.Expr) -> pl.Expr:
 
 
 def _part_details() -> pl.Expr:
-    """The figures behind a part's score as a JSON object; what there is nothing to say of is left out."""
+    """The figures behind a part's score as a JSON object; what there is nothing to say of is left
+    out.
+    """
     several_votes = pl.col("votes") > 1
     votes = pl.col("score_votes")
     spread = votes.list.max() - votes.list.min()

@@ -71,8 +71,8 @@ class Plan:
     """What will be scored and how it is put together.
 
     `explicit`: the caller named the metrics, so that none of them may be absent from the result.
-    `weights` and `thresholds` are the caller's, or None for the defaults of each profile. `judge` is
-    asked for every judge metric that has none of its own in `judges`.
+    `weights` and `thresholds` are the caller's, or None for the defaults of each profile. `judge`
+    is asked for every judge metric that has none of its own in `judges`.
     """
 
     metrics: tuple[MetricSpec, ...]

@@ -60,7 +60,8 @@ def score(subject: Subject, plan: Plan, judges: JudgeSession | None = None) -> p
     """Score every metric on every unit it applies to: unit, metric, dimension, score, warning, ….
 
     Rows come metric by metric in the order given, units in order. A metric that fails gives null
-    scores with the warning `metric_error`; the others go on. Without a judge, judge metrics are null.
+    scores with the warning `metric_error`; the others go on. Without a judge, judge metrics are
+    null.
 
     Raises:
         JudgeError: The judge cannot be asked at all.

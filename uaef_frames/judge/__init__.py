@@ -1,4 +1,6 @@
-"""The judge: asking an LLM, with prompts, pace, cache, budget and verdicts. Knows rows, not metrics."""
+"""The judge: asking an LLM, with prompts, pace, cache, budget and verdicts. Knows rows, not
+metrics.
+"""
 
 from __future__ import annotations
 

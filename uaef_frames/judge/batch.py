@@ -1,13 +1,12 @@
 """Batch mode: the same requests through the Batch API, at half the price, within hours.
 
-Requests are sharded into files, uploaded, and waited for. What a restart finds in the journal it waits
-for instead of sending it again; what failed or expired goes into the next round.
+Requests are sharded into files, uploaded, and waited for. What a restart finds in the journal it
+waits for instead of sending it again; what failed or expired goes into the next round.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -22,15 +21,17 @@ from uaef_frames.judge.journal import Item, Journal, SentBatch
 from uaef_frames.judge.outcomes import API_ERROR, BUDGET_EXHAUSTED, INVALID_VERDICT, Questions
 from uaef_frames.judge.planning import OUTPUT_TOKENS
 from uaef_frames.judge.prices import BATCH_DISCOUNT
-from uaef_frames.judge.requests import Capabilities
 from uaef_frames.judge.tokens import MESSAGE, estimate_tokens
 from uaef_frames.judge.wire import Fault, Unsupported, Wire, reply_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
     import polars as pl
 
     from uaef_frames.judge.config import Judge
     from uaef_frames.judge.progress import Watcher
+    from uaef_frames.judge.requests import Capabilities
     from uaef_frames.judge.wire import Reply
 
 MAX_REQUESTS = 50_000
@@ -126,7 +127,12 @@ class BatchEngine:
         for name, waiting in self._waiting.items():
             waiting.form = form
             body = waiting.pending.request.body(form, waiting.room)
-            call = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
+            call = {
+                "custom_id": name,
+                "method": "POST",
+                "url": "/v1/chat/completions",
+                "body": body,
+            }
             line = orjson.dumps(call) + b"\n"
             if shard and (len(shard) >= MAX_REQUESTS or size + len(line) > MAX_BYTES):
                 yield shard
@@ -188,7 +194,7 @@ class BatchEngine:
             options = {"limit": 100} | ({} if after is None else {"after": after})
             page = await self._patiently(lambda options=options: self._list(options))
             for batch in page.data:
-                if (batch.metadata or {}).get(_TAG) == sha:
+                if cast("dict[str, str]", batch.metadata or {}).get(_TAG) == sha:
                     return str(batch.id)
             if not page.has_more or not page.data:
                 return None
@@ -228,7 +234,7 @@ class BatchEngine:
             pause = min(pause * 1.5, _LONGEST_POLL_S)
         items = self._journal.items(batch.sha)
         if state.status == "failed":
-            errors = [] if state.errors is None else state.errors.data or []
+            errors = cast("list[Any]", [] if state.errors is None else state.errors.data or [])
             words = "; ".join(f"{e.code}: {e.message}" for e in errors[:3]) or "no reason given"
             for name in items:
                 if name in self._waiting:
@@ -340,9 +346,7 @@ class BatchEngine:
             raise Fault(f"the connection failed: {type(error).__name__}") from None
         except APIStatusError as error:
             if error.status_code == 404:
-                raise JudgeError(
-                    f"{self._judge.url} has no Batch API; use mode='live'"
-                ) from None
+                raise JudgeError(f"{self._judge.url} has no Batch API; use mode='live'") from None
             failure = self._wire.failure(
                 error.status_code, error.response.headers, error.response.content, {}, 0
             )
@@ -358,4 +362,3 @@ class BatchEngine:
 def custom_id(key: bytes) -> str:
     """The name of a request in a batch."""
     return key.hex()[:40]
-

@@ -51,8 +51,8 @@ class Answer:
         input_tokens: Tokens read; None: not reported.
         cached_input_tokens: Of those, from the endpoint's own cache; None: not reported.
         output_tokens: Tokens written; None: not reported.
-        cost_usd: What it cost when it was asked, retries of unreadable answers included; None: unknown.
-        latency_s: Seconds from sending to the last byte.
+        cost_usd: What it cost when it was asked, retries of unreadable answers included; None:
+        unknown. latency_s: Seconds from sending to the last byte.
         fingerprint: The endpoint's system_fingerprint.
     """
 
@@ -169,7 +169,8 @@ class AnswerCache:
     def clear(self, *, model: str | None = None, metric: str | None = None) -> int:
         """Forget answers, all or those of a model or metric; how many there were."""
         gone = self._db.execute(
-            "delete from answers where (? is null or asked_model = ?) and (? is null or metric = ?)",
+            "delete from answers where (? is null or asked_model = ?) "
+            "and (? is null or metric = ?)",
             (model, model, metric, metric),
         ).rowcount
         self._db.execute("vacuum")

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -52,8 +52,8 @@ class Judge:
         votes: Verdicts asked for each score; the median counts.
         seed: Passed on to the endpoint; votes get seed, seed + 1, ….
         extra_body: Further fields of the request, as the endpoint understands them.
-        mode: `live`: one request a verdict; `batch`: the Batch API, at half the price, within hours.
-        max_input_tokens: What one request may show; longer material loses its middle.
+        mode: `live`: one request a verdict; `batch`: the Batch API, at half the price, within
+        hours. max_input_tokens: What one request may show; longer material loses its middle.
         check_quotes: Whether a verdict must quote what it judged, word for word.
         progress: None: a line or bar where somebody watches; True, False, or a function that takes
             a `judge.Progress`.

@@ -1,7 +1,8 @@
 """The engine: one asyncio pipeline that asks live, as fast as the endpoint lets it.
 
 Questions are pulled slice by slice as there is room, so memory is bounded by what is in flight. An
-answer is kept before its slot is given back; what may pass is tried again, what will not ends at once.
+answer is kept before its slot is given back; what may pass is tried again, what will not ends at
+once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from uaef_frames.judge.wire import Fault, Rejected, Reply, Unsupported, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
     import polars as pl
 
     from uaef_frames.judge.cache import AnswerCache
@@ -176,7 +178,7 @@ class LiveEngine:
             self._watcher(self._desk.progress(self._pace.in_flight, int(self._pace.limit)))
 
 
-class Interrupted(Exception):  # noqa: N818
+class Interrupted(Exception):
     """Ctrl-C reached polars while it made questions in a thread; the caller gets to hear of it."""
 
 

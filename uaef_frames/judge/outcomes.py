@@ -29,8 +29,8 @@ QUESTION_COLUMNS = {
     "elided_turns": pl.Int64,
     "cut_characters": pl.Int64,
 }
-"""A question: which unit (and which part of it), the user message with `MARK` for its nonce, the most
-that a count can be, and what was left out of the material."""
+"""A question: which unit (and which part of it), the user message with `MARK` for its nonce, the
+most that a count can be, and what was left out of the material."""
 
 OUTCOME_COLUMNS = {
     "unit": pl.Int64,
@@ -49,8 +49,8 @@ OUTCOME_COLUMNS = {
     "output_tokens": pl.Int64,
     "cost_usd": pl.Float64,
 }
-"""An outcome, one a question and vote: the verdict's fields as JSON, or a warning and what went wrong.
-`cost_usd` is what this run paid: 0 for a kept verdict, null where the price is unknown."""
+"""An outcome, one a question and vote: the verdict's fields as JSON, or a warning and what went
+wrong. `cost_usd` is what this run paid: 0 for a kept verdict, null where the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

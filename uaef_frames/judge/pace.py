@@ -1,7 +1,7 @@
 """Pace: how many requests are in flight, how many a minute, and how much money they may take.
 
-One gate decides all three in one step with no await between looking and taking: a limit that is looked
-at before a wait lets everyone through who waited.
+One gate decides all three in one step with no await between looking and taking: a limit that is
+looked at before a wait lets everyone through who waited.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from uaef_frames.judge.config import Judge
 
 _START = 16
-"""Requests in flight at first; they double every clean round until the limit or the first refusal."""
+"""Requests in flight at first; they double every clean round until the limit or the first
+refusal.
+"""
 _PROBE_S = 5.0
 """How long the first request goes alone, to find out what the endpoint understands."""
 _LONELY_MISSES = 4
@@ -151,7 +153,9 @@ class Pace:
             self._wake()
 
     def succeeded(self, ticket: Ticket, share: float | None, exhausted_for_s: float) -> None:
-        """An answer came: grow, unless it set out before the last cut or the endpoint is near its end."""
+        """An answer came: grow, unless it set out before the last cut or the endpoint is near its
+        end.
+        """
         self._retries = min(self._retries + 1.0, 10_000.0)
         self.open()
         if exhausted_for_s > 0:

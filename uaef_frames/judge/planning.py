@@ -1,4 +1,6 @@
-"""A judge's plan: how many verdicts, how many are kept, what the rest would take, before one is sent."""
+"""A judge's plan: how many verdicts, how many are kept, what the rest would take, before one is
+sent.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,9 @@ class JudgePlan:
     """What an evaluation would ask of its judges.
 
     Attributes:
-        table: One row a metric: metric, model, verdicts (wanted), calls (new requests), cached (kept
-            from before), input_tokens and output_tokens of the new calls (estimates), cost_usd
-            (null: the price is unknown).
+        table: One row a metric: metric, model, verdicts (wanted), calls (new requests), cached
+            (kept from before), input_tokens and output_tokens of the new calls (estimates),
+            cost_usd (null: the price is unknown).
         duration_s: Seconds that the calls would take at the judges' limits, as a rough guide.
         skipped: Units that would not be asked because something they need is missing, by metric.
     """
@@ -91,8 +93,9 @@ class JudgePlan:
                 f"(shipped prices are of {prices_as_of()})"
             )
         return (
-            f"{self.calls:,} calls, {self.cached:,} cached · about {self.input_tokens:,} tokens in, "
-            f"{self.output_tokens:,} out · {money} · about {_span(self.duration_s)}"
+            f"{self.calls:,} calls, {self.cached:,} cached · about "
+            f"{self.input_tokens:,} tokens in, {self.output_tokens:,} out · {money} · "
+            f"about {_span(self.duration_s)}"
         )
 
     def __repr__(self) -> str:

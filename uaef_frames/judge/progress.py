@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 _EVERY_S = 0.2
 
@@ -80,7 +80,7 @@ def watcher(wanted: object) -> tuple[Watcher | None, Callable[[], None]]:
     `wanted` is None (where somebody watches), True, False or a function.
     """
     if callable(wanted):
-        return _seldom(wanted), _nothing
+        return _seldom(cast("Watcher", wanted)), _nothing
     if wanted is False:
         return None, _nothing
     if _in_notebook():
@@ -114,11 +114,9 @@ def _in_notebook() -> bool:
 
 
 def _notebook_line() -> tuple[Watcher, Callable[[], None]]:
-    from IPython.display import (  # pyright: ignore[reportMissingImports]
-        display,  # pyright: ignore[reportUnknownVariableType]
-    )
+    from importlib import import_module
 
-    show: Any = display
+    show: Any = import_module("IPython.display").display
     handle: Any = show({"text/plain": ""}, raw=True, display_id=True)
 
     def tell(progress: Progress) -> None:

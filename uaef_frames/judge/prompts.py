@@ -8,7 +8,6 @@ stands for it, a character that no material can contain.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from hashlib import sha256
 
 import polars as pl
@@ -36,6 +35,8 @@ _FORBIDDEN = (
 )
 """Controls, directions that reorder what is seen, private use, and invisible twins of ASCII."""
 _REPLACEMENT = "\ufffd"
+_OUR_TAG = re.compile(r"</?[a-z_]+-[0-9a-f]{16}[^>]*>")
+"""Only we can have written one: safe text has no bracket before a letter."""
 
 
 def safe(text: pl.Expr) -> pl.Expr:
@@ -106,14 +107,9 @@ def quotable(user: str, nonce: str, sections: tuple[str, ...]) -> str:
         end = user.rfind(closing)
         if start >= 0 and end > start:
             parts.append(user[user.index(">", start) + 1 : end])
-    return folded(_tags(nonce).sub(" ", "\n".join(parts)))
+    return folded(_OUR_TAG.sub(" ", "\n".join(parts)))
 
 
 def folded(text: str) -> str:
     """Text without case and white space that differs, for comparing quotes."""
     return " ".join(text.split()).casefold()
-
-
-@lru_cache(maxsize=256)
-def _tags(nonce: str) -> re.Pattern[str]:
-    return re.compile(rf"</?[a-z_]+-{nonce}[^>]*>")

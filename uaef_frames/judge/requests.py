@@ -1,7 +1,8 @@
 """Requests: what is asked of the model, as one body, and the key under which its answer is kept.
 
-The key is made from what may change a verdict (endpoint, model, messages, schema, sampling, vote) and
-from nothing else: not from the key of the account, the pace, or how the endpoint wants its schema.
+The key is made from what may change a verdict (endpoint, model, messages, schema, sampling, vote)
+and from nothing else: not from the key of the account, the pace, or how the endpoint wants its
+schema.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ all call the same way, and Ctrl-C reaches the caller at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,6 @@ from uaef_frames.judge.cache import AnswerCache, open_cache
 from uaef_frames.judge.engine import Interrupted, LiveEngine, first_error
 from uaef_frames.judge.outcomes import OUTCOME_COLUMNS, Questions
 from uaef_frames.judge.progress import watcher
-import contextlib
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping

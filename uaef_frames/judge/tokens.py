@@ -8,9 +8,12 @@ from __future__ import annotations
 import polars as pl
 
 ASCII_CHARACTERS = 4.0
-"""Characters a token in plain English; code and JSON have more tokens, prose in other scripts too."""
+"""Characters a token in plain English; code and JSON have more tokens, prose in other scripts
+too.
+"""
 WIDE = 0.35
-"""Tokens for each UTF-8 byte beyond a character's first: Greek and Cyrillic come to 0.6 a character,
+"""Tokens for each UTF-8 byte beyond a character's first: Greek and Cyrillic come to 0.6 a
+character,
 Chinese and Japanese to 0.95, an emoji to 1.3."""
 MESSAGE = 8
 """Tokens that the frame of a message takes."""

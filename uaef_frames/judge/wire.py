@@ -65,7 +65,9 @@ class Fault(Exception):
 
 
 class Unsupported(Exception):
-    """The endpoint does not know a form or parameter; it is dropped, and the request can go again."""
+    """The endpoint does not know a form or parameter; it is dropped, and the request can go
+    again.
+    """
 
 
 class Rejected(Exception):
@@ -100,7 +102,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class RateState:
-    """What the endpoint says of its own limits: the tightest remaining share, and when it resets."""
+    """What the endpoint says of its own limits: the tightest remaining share, and when it
+    resets.
+    """
 
     share: float | None = None
     exhausted_for_s: float = 0.0
@@ -293,7 +297,7 @@ def _error_of(content: bytes) -> _EndpointError:
         held: Any = cast("dict[str, Any]", found).get("error", cast("dict[str, Any]", found))
         if isinstance(held, dict):
             fields = cast("dict[str, Any]", held)
-            message = fields.get("message") or fields.get("detail") or held
+            message: Any = fields.get("message") or fields.get("detail") or fields
             texts = [
                 None if fields.get(k) is None else str(fields[k]) for k in ("code", "type", "param")
             ]
@@ -322,7 +326,7 @@ def read_reply(content: bytes, latency: float, headers: Mapping[str, str]) -> Re
 def reply_of(found: Mapping[str, Any], latency: float, headers: Mapping[str, str]) -> Reply:
     """The answer in a chat completion's object."""
     choices: Any = found.get("choices")
-    first: Any = choices[0] if isinstance(choices, list) and choices else {}
+    first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else {}
     message = _mapping(_mapping(first).get("message"))
     usage = _mapping(found.get("usage"))
     content = message.get("content")

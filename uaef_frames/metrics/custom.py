@@ -42,9 +42,10 @@ def register_judge_metric(
             path of such a file (ending in .md). Without an `## Output` section the verdict has a
             quote, reasoning and a score on the scale.
         inputs: Materials that the judge is shown and that must be there, such as `("query",
-            "response")`; all are listed in `uaef_frames.metrics.materials`. Turn metrics take query,
-            response, expected_output, context, reasoning, team, conversation, workflow_status;
-            session metrics transcript, exchange, expected_output, chatbot_role, instructions.
+            "response")`; all are listed in `uaef_frames.metrics.materials`. Turn metrics take
+            query, response, expected_output, context, reasoning, team, conversation,
+            workflow_status; session metrics transcript, exchange, expected_output, chatbot_role,
+            instructions.
         scale: `0-1`; `1-5` (scored (raw - 1) / 4); `boolean` (0 or 1).
         phase: `turn` or `session`.
         optional_inputs: Materials that are shown where they are there.
@@ -114,7 +115,15 @@ def judge_metric(
     return declare
 
 
-_TURN_ONLY = ("query", "response", "context", "reasoning", "team", "conversation", "workflow_status")
+_TURN_ONLY = (
+    "query",
+    "response",
+    "context",
+    "reasoning",
+    "team",
+    "conversation",
+    "workflow_status",
+)
 _SESSION_ONLY = ("transcript", "exchange", "chatbot_role", "instructions")
 
 

@@ -1,7 +1,7 @@
 """Materials: what judges are shown, as columns of tagged text, worked out once a batch.
 
-A material is a function from tables and a number of tokens to a frame keyed by `unit`. All text in it
-is safe to show and lies within the tokens; what was left out is counted.
+A material is a function from tables and a number of tokens to a frame keyed by `unit`. All text in
+it is safe to show and lies within the tokens; what was left out is counted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from uaef_frames.judge.tokens import token_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
     from uaef_frames.metrics.features import MetricTables
 
 _TOOL_TOKENS = 400
@@ -104,7 +105,9 @@ def workflow_status(t: MetricTables, tokens: int) -> pl.DataFrame:
 
 
 def context(t: MetricTables, tokens: int) -> pl.DataFrame:
-    """Documents that an answer may rest on; the results of the turn's tools where there are none."""
+    """Documents that an answer may rest on; the results of the turn's tools where there are
+    none.
+    """
     given = (
         t.turns.filter(pl.col("context").list.len() > 0)
         .select("unit", document="context")
@@ -285,7 +288,9 @@ def _gathered(name: str, pieces: pl.DataFrame, line: pl.Expr, before: pl.Expr) -
 
 
 def _spoken(messages: pl.DataFrame, tokens: int) -> pl.DataFrame:
-    """What was said, as tagged lines: unit, turn (user messages so far), role, line, cut_characters."""
+    """What was said, as tagged lines: unit, turn (user messages so far), role, line,
+    cut_characters.
+    """
     own = messages.filter(
         ~pl.col("is_synthetic")
         & pl.col("role").is_in(["user", "assistant", "tool"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,7 +16,6 @@ from uaef_frames.metrics.spec import (
     Unless,
     verdict,
 )
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,9 @@ HOLISTIC_WEIGHTS = {
     "satisfaction": 0.10,
     "containment": 0.40,
 }
-"""What each part of `holistic_llm_judge` weighs; a part that is null leaves its weight to the rest."""
+"""What each part of `holistic_llm_judge` weighs; a part that is null leaves its weight to the
+rest.
+"""
 
 
 def _weighed(weights: Mapping[str, float]) -> pl.Expr:

@@ -264,7 +264,9 @@ def resolve_metrics(
             raise ConfigError("metrics=[] asks for nothing; leave it out to get all of them")
         if metric_set is not None:
             warn("both metrics= and metric_set= were given; metrics= is used")
-    expanded = [n for name in names for n in ([name] if name in _registry else sets.get(name, [name]))]
+    expanded = [
+        n for name in names for n in ([name] if name in _registry else sets.get(name, [name]))
+    ]
     wanted = {get_metric(name).name for name in expanded}
     return [spec for spec in list_metrics() if spec.name in wanted]
 

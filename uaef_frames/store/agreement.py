@@ -1,13 +1,13 @@
 """Agreement: how far a judge's scores are those of people, with intervals.
 
-Coefficients come from statsmodels (Cohen's kappa; Cohen 1960, 1968), krippendorff (alpha; Krippendorff
-2004) and scipy (Spearman). Turns of a session are not independent, so that sessions are resampled.
+Coefficients come from statsmodels (Cohen's kappa; Cohen 1960, 1968), krippendorff (alpha;
+Krippendorff 2004) and scipy (Spearman). Turns of a session are not independent, so that sessions
+are resampled.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -21,6 +21,7 @@ from uaef_frames.store.labels import read_labels
 from uaef_frames.store.run import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -40,9 +41,7 @@ AGREEMENT_COLUMNS: Mapping[str, Any] = {
     "scale": pl.String,
     "n": pl.Int64,
     "sessions": pl.Int64,
-    **{
-        f"{name}{end}": pl.Float64 for name in _STATISTICS for end in ("", "_low", "_high")
-    },
+    **{f"{name}{end}": pl.Float64 for name in _STATISTICS for end in ("", "_low", "_high")},
     "human_alpha": pl.Float64,
     "raters": pl.Int64,
     "judge_nulls": pl.Int64,
@@ -57,16 +56,16 @@ class Agreement:
     """A judge held against people.
 
     Attributes:
-        table: One row a metric. `n` pairs from `sessions` sessions; `exact` and `within_one` are the
-            shares of pairs on the same level and at most one apart; `kappa` and `weighted_kappa`
-            (quadratic) Cohen's; `alpha` Krippendorff's (nominal for 0/1, ordinal for 1–5, interval
-            for 0–1) over the judge and every rater, `human_alpha` over the raters alone; `spearman`
-            the rank correlation; `bias` the judge's mean minus the people's, on [0, 1]. `*_low` and
-            `*_high` end the 95 % percentile bootstrap interval over sessions. A statistic that is not
-            defined (fewer than two pairs, no variation) is null, and `note` says why. `judge_nulls`:
-            labelled, but the judge has no score; `unmatched_labels`: no such row in the run;
-            `unlabelled`: scored, but nobody labelled it. Levels of 0–1 scores are quarters, the
-            nearest.
+        table: One row a metric. `n` pairs from `sessions` sessions; `exact` and `within_one` are
+            the shares of pairs on the same level and at most one apart; `kappa` and
+            `weighted_kappa` (quadratic) Cohen's; `alpha` Krippendorff's (nominal for 0/1, ordinal
+            for 1–5, interval for 0–1) over the judge and every rater, `human_alpha` over the
+            raters alone; `spearman` the rank correlation; `bias` the judge's mean minus the
+            people's, on [0, 1]. `*_low` and `*_high` end the 95 % percentile bootstrap interval
+            over sessions. A statistic that is not defined (fewer than two pairs, no variation) is
+            null, and `note` says why. `judge_nulls`: labelled, but the judge has no score;
+            `unmatched_labels`: no such row in the run; `unlabelled`: scored, but nobody labelled
+            it. Levels of 0–1 scores are quarters, the nearest.
         pairs: One row a compared pair: session_id, turn_id, metric, label and score on [0, 1],
             reasoning.
     """
@@ -121,7 +120,7 @@ class Agreement:
         compared = self.table["metric"].to_list()
         if metric is None and len(compared) == 1:
             return compared[0]
-        if metric not in compared:
+        if metric is None or metric not in compared:
             raise ConfigError(f"name one of the compared metrics: {compared}, not {metric!r}")
         return metric
 
@@ -178,8 +177,8 @@ def agreement(
     table = pl.DataFrame(rows, schema=dict(AGREEMENT_COLUMNS))
     if not table["n"].sum():
         raise GroundTruthError(
-            "no label meets a scored row of the run: session_id, turn_id (blank for a session's own "
-            "score) and metric must be the run's"
+            "no label meets a scored row of the run: session_id, turn_id (blank for a session's "
+            "own score) and metric must be the run's"
         )
     return Agreement(table, pl.concat(pairs))
 
@@ -229,7 +228,9 @@ def _compared(
             row["human_alpha"] = _alpha(ratings[1:], scale)
         row |= _intervals(ratings, pairs["session_id"], scale, resamples, seed)
         if row["spearman"] is None:
-            notes.append("no variation in labels or scores: chance-corrected figures are not defined")
+            notes.append(
+                "no variation in labels or scores: chance-corrected figures are not defined"
+            )
         if row["sessions"] < _FEW:
             notes.append(f"fewer than {_FEW} sessions: intervals are rough")
     row["note"] = "; ".join(notes) or None
@@ -255,8 +256,8 @@ def _on_unit(labels: pl.DataFrame, scale: Scale) -> pl.Series:
     if outside.height:
         row = outside.row(0, named=True)
         raise GroundTruthError(
-            f"label {row['label']:g} of {row['metric']!r}, turn {row['turn_id']}, lies outside of its "
-            f"scale {scale}; scale= says what labels are given on",
+            f"label {row['label']:g} of {row['metric']!r}, turn {row['turn_id']}, lies outside "
+            f"of its scale {scale}; scale= says what labels are given on",
             session_id=row["session_id"],
         )
     return (label - low) / (high - low)
@@ -289,7 +290,9 @@ def _statistics(ratings: _Floats, scale: Scale) -> dict[str, float | None]:
     correlation: Any = spearmanr(judge, people) if varied else None  # pyright: ignore[reportUnknownVariableType]
     return {
         "exact": float(same.mean()),
-        "within_one": float(same.mean() if scale == "boolean" else (apart <= step + _ROUNDING).mean()),
+        "within_one": float(
+            same.mean() if scale == "boolean" else (apart <= step + _ROUNDING).mean()
+        ),
         "kappa": _kappa(table, None),
         "weighted_kappa": _kappa(table, "quadratic"),
         "alpha": _alpha(ratings, scale),
@@ -317,7 +320,7 @@ def _intervals(
     drawn: dict[str, list[float]] = {name: [] for name in _STATISTICS}
     for _ in range(resamples):
         picked = dice.integers(0, len(groups), len(groups))
-        some = ratings[:, np.concatenate([groups[p] for p in picked])]
+        some = ratings[:, np.concatenate([groups[int(p)] for p in picked])]
         for name, value in _statistics(some, scale).items():
             if value is not None:
                 drawn[name].append(value)
@@ -332,9 +335,9 @@ def _intervals(
 
 
 def _kappa(table: _Floats, weights: str | None) -> float | None:
-    from statsmodels.stats.inter_rater import cohens_kappa  # pyright: ignore[reportMissingTypeStubs]
+    from statsmodels.stats import inter_rater  # pyright: ignore[reportMissingTypeStubs]
 
-    found = cast("Callable[..., Any]", cohens_kappa)
+    found = cast("Callable[..., Any]", inter_rater.cohens_kappa)
     return _quietly(lambda: found(table, wt=weights, return_results=False))
 
 
@@ -345,9 +348,7 @@ def _alpha(ratings: _Floats, scale: Scale) -> float | None:
     if np.nanmax(data) == np.nanmin(data):
         return None
     found = cast("Callable[..., Any]", krippendorff.alpha)
-    return _quietly(
-        lambda: found(reliability_data=data, level_of_measurement=_MEASUREMENT[scale])
-    )
+    return _quietly(lambda: found(reliability_data=data, level_of_measurement=_MEASUREMENT[scale]))
 
 
 def _quietly(work: Callable[[], Any]) -> float | None:
@@ -371,7 +372,11 @@ def _level(values: _Floats, count: int) -> NDArray[np.int64]:
 
 
 def _table(rows: NDArray[np.int64], columns: NDArray[np.int64], count: int) -> _Floats:
-    return np.bincount(rows * count + columns, minlength=count * count).reshape(count, count).astype(float)
+    return (
+        np.bincount(rows * count + columns, minlength=count * count)
+        .reshape(count, count)
+        .astype(float)
+    )
 
 
 def _level_names(scale: Scale) -> list[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
 from uaef_frames.errors import GroundTruthError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _HEADERS = {
     "session_id": ("sessionid", "session", "conversationid"),
@@ -26,7 +28,9 @@ LABEL_COLUMNS = {
     "rater": pl.String,
     "label": pl.Float64,
 }
-"""Labels as they are compared: turn_id null for the session's own score, `label` as it was given."""
+"""Labels as they are compared: turn_id null for the session's own score, `label` as it was
+given.
+"""
 
 
 def read_labels(labels: Any, metric: str | None = None) -> pl.DataFrame:
@@ -45,11 +49,10 @@ def read_labels(labels: Any, metric: str | None = None) -> pl.DataFrame:
     columns = _columns(frame.columns, source, metric)
     rows = frame.select(pl.col(columns[name]).alias(name) for name in columns)
     found = [
-        _row(row, number, source, metric) for number, row in enumerate(rows.iter_rows(named=True), 2)
+        _row(row, number, source, metric)
+        for number, row in enumerate(rows.iter_rows(named=True), 2)
     ]
-    table = pl.DataFrame(
-        [r for r in found if r is not None], schema=LABEL_COLUMNS, orient="row"
-    )
+    table = pl.DataFrame([r for r in found if r is not None], schema=LABEL_COLUMNS, orient="row")
     keys = ["session_id", "turn_id", "metric", "rater"]
     doubled = table.filter(table.select(keys).is_duplicated())
     if doubled.height:
@@ -102,9 +105,7 @@ def _read_workbook(path: Path) -> pl.DataFrame:
     if not rows:
         raise ValueError("the first sheet is empty")
     header = [str(h) if h is not None else f"column {n}" for n, h in enumerate(rows[0], 1)]
-    columns = {
-        name: [_cell_text(row[n]) for row in rows[1:]] for n, name in enumerate(header)
-    }
+    columns = {name: [_cell_text(row[n]) for row in rows[1:]] for n, name in enumerate(header)}
     return pl.DataFrame(columns, schema=dict.fromkeys(header, pl.String))
 
 
@@ -116,9 +117,7 @@ def _cell_text(value: object) -> str | None:
     return str(value)
 
 
-def _columns(
-    names: Sequence[str], source: str | None, metric: str | None
-) -> dict[str, str]:
+def _columns(names: Sequence[str], source: str | None, metric: str | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in names:
         plain = re.sub(r"[\s_\-\u00a0\ufeff]+", "", name).lower()
@@ -134,8 +133,8 @@ def _columns(
     missing = [n for n in needed if n not in found]
     if missing:
         raise GroundTruthError(
-            f"there is no column {missing[0]!r}; labels have session_id, turn_id, metric, label and "
-            f"perhaps rater, and this has {list(names)}",
+            f"there is no column {missing[0]!r}; labels have session_id, turn_id, metric, label "
+            f"and perhaps rater, and this has {list(names)}",
             source=source,
         )
     return found
