@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from uaef_frames import evaluate_dataset
-from uaef_frames.cli import print_run, print_table
+from uaef_frames.cli import print_run
+from uaef_frames.terminal import print_table
 
 HERE = Path(__file__).parent
 

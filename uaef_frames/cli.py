@@ -5,7 +5,6 @@ Formats and exits; every answer comes from the public functions.
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uaef_frames.errors import UaefError
+from uaef_frames.terminal import (
+    complain,
+    print_json,
+    print_line,
+    print_rows,
+    print_table,
+    show_warning,
+)
 from uaef_frames.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
-
-    import polars as pl
 
     from uaef_frames.judge import Judge, Progress
     from uaef_frames.judge.cache import AnswerCache
@@ -152,7 +157,7 @@ def score(
             )
     except KeyboardInterrupt:
         kept = "" if judge is None or judge.cache is None else "; the verdicts that came are"
-        _complain(f"interrupted; no run was kept{kept}")
+        complain(f"interrupted; no run was kept{kept}")
         raise typer.Exit(130) from None
     print_run(run, as_json=as_json)
     overall = run.info["mean_overall"]
@@ -160,7 +165,7 @@ def score(
         shown = (
             "nothing was scored" if overall is None else f"the mean overall score is {overall:.3f}"
         )
-        _complain(f"{shown}, below --fail-under {fail_under:g}")
+        complain(f"{shown}, below --fail-under {fail_under:g}")
         raise typer.Exit(1)
 
 
@@ -174,7 +179,7 @@ def _judge_of(
     if "model" not in settings:
         others = sorted(set(settings) - {"base_url"})
         if others or no_cache:
-            _complain("no --judge-model: the other --judge-… settings are not used")
+            complain("no --judge-model: the other --judge-… settings are not used")
         return None
     if "price" in settings:
         try:
@@ -202,7 +207,7 @@ def _print_plan(
 
     found = plan(payloads, ground_truth or None, wanted, metric_set, adapter=adapter, judge=judge)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "calls": found.calls,
                 "cached": found.cached,
@@ -215,8 +220,8 @@ def _print_plan(
         )
         return
     print_table(found.table)
-    _print(str(found))
-    _print("nothing was sent (--dry-run)")
+    print_line(str(found))
+    print_line("nothing was sent (--dry-run)")
 
 
 cache_app = typer.Typer(
@@ -237,7 +242,7 @@ def cache_stats(judge_cache: CacheFile = None, as_json: Json = False) -> None:
     with _open_cache(judge_cache) as cache:
         rows = cache.stats()
         if as_json:
-            _print_json({"path": str(cache.path), "verdicts": rows})
+            print_json({"path": str(cache.path), "verdicts": rows})
             return
         if rows:
             when = [
@@ -246,7 +251,7 @@ def cache_stats(judge_cache: CacheFile = None, as_json: Json = False) -> None:
             ]
             print_table(pl.DataFrame(rows, infer_schema_length=None).with_columns(when))
         total = sum(int(str(r["verdicts"])) for r in rows)
-        _print(f"{total:,} verdicts in {cache.path}")
+        print_line(f"{total:,} verdicts in {cache.path}")
 
 
 @cache_app.command("clear")
@@ -261,7 +266,7 @@ def cache_clear(
         if not yes:
             typer.confirm(f"Forget verdicts in {cache.path}?", abort=True)
         gone = cache.clear(model=model, metric=metric)
-        _print(f"{gone:,} verdicts forgotten")
+        print_line(f"{gone:,} verdicts forgotten")
 
 
 @contextmanager
@@ -271,7 +276,7 @@ def _open_cache(path: Path | None) -> Generator[AnswerCache]:
 
     found = cache_path("auto" if path is None else path)
     if found is None or not found.exists():
-        _complain(f"there is no verdict cache at {found}")
+        complain(f"there is no verdict cache at {found}")
         raise typer.Exit(1)
     cache = AnswerCache(found)
     try:
@@ -304,7 +309,7 @@ def sql(
 
     frame = open_run(run).sql(query)
     if as_json:
-        _print_json(frame.to_dicts())
+        print_json(frame.to_dicts())
     else:
         print_table(frame)
 
@@ -325,7 +330,7 @@ def metrics(
     ]
     if as_json:
         keys = [c.replace(" ", "_") for c in columns]
-        _print_json(
+        print_json(
             [
                 {**dict(zip(keys, row, strict=True)), "constants": dict(s.constants)}
                 for s, row in zip(specs, rows, strict=True)
@@ -335,7 +340,7 @@ def metrics(
         lines = [columns, ["---"] * len(columns), *([f"`{r[0]}`", *r[1:]] for r in rows)]
         sys.stdout.writelines("| " + " | ".join(line) + " |\n" for line in lines)
     else:
-        _print_rows(columns, rows)
+        print_rows(columns, rows)
 
 
 def _constants(constants: Mapping[str, Any]) -> str:
@@ -348,11 +353,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: 0 well, 1 a failed threshold or error, 2 bad usage, 130 Ctrl-C."""
     import warnings
 
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     try:
         app(args=arguments, standalone_mode=True)
     except UaefError as error:
-        _complain(str(error))
+        complain(str(error))
         usage = isinstance(error, ValueError) and type(error).__name__ == "ConfigError"
         raise SystemExit(2 if usage else 1) from None
 
@@ -361,7 +366,7 @@ def print_run(run: Run, *, as_json: bool = False, worst: int = 0) -> None:
     """A run as a person reads it at a terminal, or as JSON."""
     if as_json:
         info = {k: v for k, v in run.info.items() if k != "config"}
-        _print_json(
+        print_json(
             {
                 **info,
                 "path": str(run.path),
@@ -370,88 +375,14 @@ def print_run(run: Run, *, as_json: bool = False, worst: int = 0) -> None:
             }
         )
         return
-    _print(repr(run))
+    print_line(repr(run))
     print_table(run.dimension_summary())
     print_table(run.summary())
     if worst:
-        _print("worst turns")
+        print_line("worst turns")
         print_table(run.worst_turns(worst))
-    _print(f"{run.path}")
-    _print(f'ask more: uaef-frames sql {run.path} "select * from session_scores limit 5"')
-
-
-def print_table(frame: pl.DataFrame) -> None:
-    """A frame as a table, every cell as text that cannot steer a terminal."""
-    rows = [[_cell(v) for v in row] for row in frame.iter_rows()]
-    numeric = {n for n, t in frame.schema.items() if t.is_numeric()}
-    _print_rows(frame.columns, rows, numeric)
-
-
-def _print_rows(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: set[str] | None = None
-) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        side = "right" if column in (numeric or ()) else "left"
-        table.add_column(Text(_cell(column)), justify=side, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    _console().print(table)
-
-
-def _cell(value: object) -> str:
-    """A cell as text that cannot steer a terminal: agents' words come here."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    text = str(value)
-    return _visible(text[:200].replace("\n", " ")) + ("…" if len(text) > 200 else "")
-
-
-def _visible(text: str) -> str:
-    """Text without anything that a terminal would obey, line breaks aside."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
-
-
-def _print(text: str) -> None:
-    _console().print(_visible(text), markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_json(value: object) -> None:
-    import orjson
-
-    octets = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
-    # JSON escapes the control characters of ASCII; terminals obey some that stand behind them.
-    text = re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", octets.decode())
-    sys.stdout.write(text + "\n")
-
-
-def _complain(text: str) -> None:
-    _tell(f"error: {text}")
-
-
-def _show_warning(message: Warning | str, *_: Any) -> None:
-    _tell(f"warning: {message}")
-
-
-def _tell(text: str) -> None:
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    console.print(_visible(text), markup=False, highlight=False, soft_wrap=True)
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    console = Console()
-    # A pipe has no width; a table cut at 80 columns helps nobody who reads it from a file.
-    return console if console.is_terminal else Console(width=200)
+    print_line(f"{run.path}")
+    print_line(f'ask more: uaef-frames sql {run.path} "select * from session_scores limit 5"')
 
 
 class _Progress:
@@ -506,7 +437,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        _print(__version__)
+        print_line(__version__)
         raise typer.Exit
 
 
