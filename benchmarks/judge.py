@@ -11,9 +11,9 @@ import asyncio
 import resource
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -24,6 +24,9 @@ from uaef_frames.judge.outcomes import QUESTION_COLUMNS, Questions
 from uaef_frames.judge.prompts import tagged
 from uaef_frames.judge.requests import Capabilities, Request, key_prefix
 from uaef_frames.judge.session import JudgeSession
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
 
 ANSWER = "Your booking {} is confirmed for Friday; the receipt is in your mail. " * 8
 
@@ -52,7 +55,9 @@ def bodies(judge: Judge, count: int, start: int) -> list[dict[str, Any]]:
     ]
 
 
-async def drive(ask: Callable[[dict[str, Any]], Awaitable[Any]], work: list[Any], most: int) -> None:
+async def drive(
+    ask: Callable[[dict[str, Any]], Awaitable[Any]], work: list[Any], most: int
+) -> None:
     waiting = iter(work)
 
     async def worker() -> None:
@@ -144,7 +149,8 @@ def main() -> None:
             for at, (name, way) in enumerate(ways.items()):
                 start = 10_000_000 * (turn * len(ways) + at + 1)
                 work = bodies(judge(None), count, start) if "engine" not in name else []
-                rate, cpu = measured(lambda way=way, work=work, start=start: way(work, start), count)
+                once = partial(way, work, start)
+                rate, cpu = measured(once, count)
                 if name not in best or rate > best[name][0]:
                     best[name] = rate, cpu
         base = best["SDK, aiohttp transport"][0]

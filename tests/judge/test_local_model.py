@@ -89,9 +89,11 @@ def test_shipped_sessions_are_scored_end_to_end(
     assert scored["output_tokens"].min() > 5
     again = evaluate_dataset(few_sessions, metrics=METRICS, judge=judge, out=tmp_path / "runs")
     kept = again.scores.filter(pl.col("score").is_not_null(), pl.col("request_key").is_not_null())
-    assert kept.collect().join(scored, on=["session_id", "turn_id", "metric"], nulls_equal=True)[
-        "cached"
-    ].all()
+    assert (
+        kept.collect()
+        .join(scored, on=["session_id", "turn_id", "metric"], nulls_equal=True)["cached"]
+        .all()
+    )
 
 
 def test_material_beyond_the_context_is_an_error_of_its_row_alone(
@@ -104,8 +106,6 @@ def test_material_beyond_the_context_is_an_error_of_its_row_alone(
                   timeout_s=120, cache=None)  # fmt: skip
     long = trace("q", "word " * 9_000)
     found = batch_evaluate([long, trace("q", "Hello.")], metrics=["safety_score"], judge=judge)
-    warnings = [
-        f.dimension_results[0].metric_scores[0].metadata.get("warning") for f in found
-    ]
+    warnings = [f.dimension_results[0].metric_scores[0].metadata.get("warning") for f in found]
     assert warnings[0] == "api_error"
     assert warnings[1] in (None, "invalid_verdict")
