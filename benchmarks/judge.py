@@ -1,7 +1,7 @@
 """`make bench-judge`: the judge engine beside the bare SDK and bare aiohttp, in one run.
 
-A local server answers each request after 100 ms. What is compared is the client: calls a second, and
-CPU time a call. Then 100,000 questions are queued, to see what they take of memory.
+A local server answers each request after 100 ms. What is compared is the client: calls a second,
+and CPU time a call. Then 100,000 questions are queued, to see what they take of memory.
 """
 
 from __future__ import annotations
