@@ -43,7 +43,7 @@ def main(out: str = "runs") -> None:
     """Score, print, ask."""
     run = evaluate_dataset(
         HERE / "booking.jsonl",
-        HERE / "booking_ground_truth.jsonl",
+        HERE / "ground-truth-booking.xlsx",
         metric_set="deterministic",
         # The default asks for ten answers a second, as of a service; here one in two will do.
         constants={"throughput": {"target_rps": 0.5}},

@@ -123,10 +123,11 @@ MAY = {
     # A judge metric is a rubric and what it shows: both are the judge's words.
     "metrics": ("metrics", "judge", "schemas", *GROUND),
     # Labels of people are read on the scale that their metric declares.
-    "store": ("store", "metrics", "schemas", *GROUND),
+    "store": ("store", "metrics", "schemas", "conversations", "expectations", *GROUND),
     "conversations": (*ROWS, *GROUND),
     "expectations": (*ROWS, *GROUND),
     "adapters": ("adapters", "conversations", *ROWS, *GROUND),
+    "sheets": ("sheets", "expectations", *ROWS, *GROUND),
     "ground_truth": ("adapters", "expectations", *ROWS, *GROUND),
     "ground_truth_bulk": ("adapters", "expectations", *ROWS, *GROUND),
     "ground_truth_files": (
@@ -134,6 +135,7 @@ MAY = {
         "expectations",
         "ground_truth",
         "ground_truth_bulk",
+        "sheets",
         *ROWS,
         *GROUND,
     ),

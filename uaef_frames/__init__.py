@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SingleAgentEvaluator,
     )
     from uaef_frames.expectations import Expectations
+    from uaef_frames.export import export_run, to_ground_truth
     from uaef_frames.ground_truth import (
         build_ground_truth,
         build_multi_turn_ground_truth,
@@ -62,6 +63,13 @@ if TYPE_CHECKING:
         ToolCall,
     )
     from uaef_frames.planning import plan
+    from uaef_frames.recording import record_sessions
+    from uaef_frames.sheets import (
+        ValidationReport,
+        read_ground_truth,
+        validate_ground_truth,
+        write_ground_truth,
+    )
     from uaef_frames.store import Agreement, Run, agreement, open_run
     from uaef_frames.version import __version__
 
@@ -97,6 +105,7 @@ __all__ = [
     "ToolCall",
     "UaefError",
     "Unless",
+    "ValidationReport",
     "__version__",
     "agreement",
     "batch_evaluate",
@@ -104,6 +113,7 @@ __all__ = [
     "build_multi_turn_ground_truth",
     "evaluate",
     "evaluate_dataset",
+    "export_run",
     "get_adapter",
     "judge_metric",
     "list_metrics",
@@ -113,10 +123,15 @@ __all__ = [
     "open_run",
     "parse_ground_truth_row",
     "plan",
+    "read_ground_truth",
+    "record_sessions",
     "register_judge_metric",
     "register_metric",
     "register_use_case_specific_metrics",
+    "to_ground_truth",
     "unregister_metric",
+    "validate_ground_truth",
+    "write_ground_truth",
 ]
 
 _HOMES = {
@@ -140,6 +155,7 @@ _HOMES = {
         "SingleAgentEvaluator",
     ),
     "uaef_frames.expectations": ("Expectations",),
+    "uaef_frames.export": ("export_run", "to_ground_truth"),
     "uaef_frames.ground_truth": (
         "build_ground_truth",
         "build_multi_turn_ground_truth",
@@ -172,6 +188,13 @@ _HOMES = {
         "ToolCall",
     ),
     "uaef_frames.planning": ("plan",),
+    "uaef_frames.recording": ("record_sessions",),
+    "uaef_frames.sheets": (
+        "ValidationReport",
+        "read_ground_truth",
+        "validate_ground_truth",
+        "write_ground_truth",
+    ),
     "uaef_frames.store": ("Agreement", "Run", "agreement", "open_run"),
     "uaef_frames.version": ("__version__",),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +55,8 @@ def score(
         typer.Argument(help="JSON lines of turn payloads: paths or globs (.gz, .zst too)."),
     ],
     ground_truth: Annotated[
-        list[str] | None, typer.Option("--ground-truth", "-g", help="JSON lines or Parquet.")
+        list[str] | None,
+        typer.Option("--ground-truth", "-g", help="xlsx, csv, tsv, JSON lines, json or Parquet."),
     ] = None,
     metrics: Annotated[
         str | None,
@@ -299,6 +301,45 @@ def show(
 
 
 @app.command()
+def validate(
+    file: Annotated[
+        str, typer.Argument(help="Ground truth: xlsx, csv, tsv, jsonl, json, parquet.")
+    ],
+    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook; * for all.")] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="MEANING=HEADER, where headers are called otherwise; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check ground truth: how its columns are understood, and every problem with its cell."""
+    from uaef_frames.sheets import validate_ground_truth
+
+    pairs = [c.partition("=") for c in column or []]
+    if not all(sep for _, sep, _ in pairs):
+        raise typer.BadParameter("MEANING=HEADER", param_hint="--column")
+    report = validate_ground_truth(file, sheet, columns={m: h for m, _, h in pairs})
+    if as_json:
+        print_json(
+            {
+                "valid": report.valid,
+                "headline": report.headline,
+                "rows": report.rows,
+                "conversations": report.conversations,
+                "columns": report.columns,
+                "problems": [{**asdict(p), "cell": p.cell} for p in report.problems],
+                "preview": report.preview.to_dicts(),
+            }
+        )
+    else:
+        print_line(str(report))
+        if report.preview.height:
+            print_table(report.preview)
+    if not report.valid:
+        raise typer.Exit(1)
+
+
+@app.command()
 def sql(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     query: Annotated[str, typer.Argument(help="One SELECT over the run's tables.")],
@@ -312,6 +353,19 @@ def sql(
         print_json(frame.to_dicts())
     else:
         print_table(frame)
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    path: Annotated[Path, typer.Argument(help="An .xlsx file, or a folder for csv files.")],
+    tables: Annotated[str | None, typer.Option(help="Tables, separated by commas.")] = None,
+) -> None:
+    """Write a run for a spreadsheet: one sheet a table; nothing in it runs when opened."""
+    from uaef_frames.export import export_run
+
+    wanted = None if tables is None else [t.strip() for t in tables.split(",") if t.strip()]
+    print_line(str(export_run(run, path, wanted)))
 
 
 @app.command()
@@ -381,6 +435,9 @@ def print_run(run: Run, *, as_json: bool = False, worst: int = 0) -> None:
     if worst:
         print_line("worst turns")
         print_table(run.worst_turns(worst))
+    joined = run.join_report
+    if joined is not None:
+        print_line(str(joined))
     print_line(f"{run.path}")
     print_line(f'ask more: uaef-frames sql {run.path} "select * from session_scores limit 5"')
 

@@ -31,6 +31,7 @@ from uaef_frames.evaluation.score import score
 from uaef_frames.evaluation.units import lay_out
 from uaef_frames.ground_truth_files import TruthReader
 from uaef_frames.rows import Reject, rejects_frame
+from uaef_frames.store.joining import JoinReport
 from uaef_frames.store.run import Run, config_json
 from uaef_frames.store.writer import RunWriter, new_run_id
 from uaef_frames.version import __version__
@@ -79,7 +80,8 @@ def evaluate_dataset(
     Args:
         payloads: A path, a glob or a list of paths of JSON lines (.gz and .zst too), or an iterable
             of records. Turns of a session may stand anywhere.
-        ground_truth: Expectations, or a path, glob or list of paths of JSON lines or Parquet with a
+        ground_truth: Expectations, or a path, glob or list of paths of JSON lines, Parquet, or
+            sheets (xlsx, csv, tsv, json: see `read_ground_truth`) with a
             row a turn (session_id, turn_id, expected_output, expected_tool_calls, context) or a row
             a session (session_id, per_turn_expected, per_turn_expected_tool_calls, expected_output,
             expected_tool_calls, chatbot_role, system_instructions, context_documents). Other
@@ -143,6 +145,7 @@ def evaluate_dataset(
         pool = stack.enter_context(_Threads())
         for batch, expectations in pool.ahead(read, _batches(index, batch_turns)):
             _keep_rejects(batch.rejects, writer, totals, on_error)
+            totals.join.add(batch.conversations, expectations)
             subject = lay_out(batch.conversations, expectations)
             found = aggregate(score(subject, plan, asked), subject, plan)
             pool.then(_write, writer, batch, expectations, found, totals.sessions)
@@ -151,7 +154,10 @@ def evaluate_dataset(
                 progress(totals.lines, index.lines.height)
         pool.wait()
         _warn(index, truths, totals)
-        writer.append("runs", _runs_row(writer.run_id, name, when, began, index, plan, totals))
+        row = _runs_row(writer.run_id, name, when, began, index, plan, totals)
+        if ground_truth is not None:
+            row = row.with_columns(join_report=pl.lit(totals.join.to_json()))
+        writer.append("runs", row)
         return Run(writer.commit())
 
 
@@ -245,6 +251,7 @@ class _Totals:
     scored: int = 0
     unanswered: Counter[str] = field(default_factory=Counter[str])
     overall: float = 0.0
+    join: JoinReport = field(default_factory=JoinReport)
 
     def add(self, found: Aggregated, batch: Batch) -> None:
         sessions = found.sessions
@@ -326,6 +333,7 @@ def _warn(index: LineIndex, truths: TruthReader, totals: _Totals) -> None:
         )
     happened = index.lines["session_id"].unique()
     unmet = truths.session_ids.filter(~truths.session_ids.is_in(happened.implode()))
+    totals.join.unmet(unmet)
     if len(unmet):
         shown = ", ".join(map(repr, unmet.head(3))) + (", …" if len(unmet) > 3 else "")
         sessions = _counted(len(unmet), "session")
@@ -360,6 +368,7 @@ def _runs_row(
         "sources": [s.name for s in index.sources if s.name != IN_MEMORY],
         "metrics": [s.name for s in plan.metrics],
         "config": config_json(config),
+        "join_report": None,
         "num_sessions": totals.sessions,
         "num_turns": totals.turns,
         "num_rejects": totals.rejects,

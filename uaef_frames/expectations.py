@@ -35,6 +35,7 @@ class TurnTruth:
     expected_output: str | None = None
     tools: Calls | None = None
     context: list[str] = field(default_factory=list[str])
+    query: str | None = None
 
 
 @dataclass(slots=True)
@@ -89,6 +90,7 @@ class Expectations(TableSet):
                 [t.expected_output for _, t in turns],
                 [t.tools is not None for _, t in turns],
                 [t.context for _, t in turns],
+                [t.query for _, t in turns],
             ),
             _frame(
                 schemas.SessionExpectations,

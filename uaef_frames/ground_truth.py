@@ -241,7 +241,9 @@ def whole_session(row: GroundTruthRow) -> SessionTruth:
 
 def add_turn(truth: SessionTruth, row: GroundTruthRow) -> None:
     """Add what a row of one turn says; role and instructions are the first that are given."""
-    truth.turns.append(TurnTruth(row.turn_id or 0, row.expected_output, row.tools, row.context))
+    truth.turns.append(
+        TurnTruth(row.turn_id or 0, row.expected_output, row.tools, row.context, row.query)
+    )
     truth.chatbot_role = truth.chatbot_role or row.chatbot_role
     truth.system_instructions = truth.system_instructions or row.system_instructions
     for key, value in row.labels.items():

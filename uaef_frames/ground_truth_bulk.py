@@ -127,6 +127,7 @@ def _tables(
             pl.col("tools_stated").fill_null(value=False),
             positional=pl.lit(value=True),
             context=pl.lit([], dtype=pl.List(pl.String)),
+            query=pl.lit(None, dtype=pl.String),
         )
     )
     listed = calls.join(kept, on="row", how="inner", maintain_order="left").with_columns(

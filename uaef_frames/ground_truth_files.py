@@ -13,7 +13,7 @@ import orjson
 import polars as pl
 
 from uaef_frames.adapters.lines import LineIndex, Source, index_lines, open_sources
-from uaef_frames.errors import GroundTruthError
+from uaef_frames.errors import GroundTruthError, warn
 from uaef_frames.expectations import Expectations, SessionTruth
 from uaef_frames.ground_truth import (
     GroundTruthRow,
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+SHEETS = (".csv", ".tsv", ".xlsx", ".xlsm", ".json")
+"""Files that are read whole, as sheets that people keep."""
+
+
 class TruthReader:
     """Ground truth by session: from expectations in memory, or from indexed files."""
 
@@ -37,6 +41,29 @@ class TruthReader:
         self._expectations = expectations
         self._index = index
         self._bulk = TruthBulkReader()
+        self._rejects: list[Reject] = []
+
+    @classmethod
+    def _of_sheets(cls, paths: list[Path]) -> TruthReader:
+        from uaef_frames.sheets import validate_ground_truth
+
+        report = validate_ground_truth(paths)
+        if report.errors and not len(report.expectations):
+            report.raise_for_errors()
+        for problem in report.warnings[:5]:
+            warn(f"{problem.source or report.source}: {problem}")
+        reader = cls(expectations=report.expectations)
+        reader._rejects = [
+            Reject(
+                source=p.source or report.source,
+                line=p.row,
+                reason=str(p).removeprefix("error "),
+                session_id=None,
+                raw=None,
+            )
+            for p in report.errors
+        ]
+        return reader
 
     @classmethod
     def open(
@@ -52,6 +79,8 @@ class TruthReader:
         if given is None or isinstance(given, Expectations):
             return cls(expectations=given)
         sources = open_sources(given, scratch, what="ground_truth")
+        if any(s.path.suffix.lower() in SHEETS for s in sources):
+            return cls._of_sheets([s.path for s in sources])
         lines = [_as_lines(s, scratch / f"truth-{n}.jsonl") for n, s in enumerate(sources)]
         return cls(index=_named(index_lines(lines)))
 
@@ -79,9 +108,9 @@ class TruthReader:
         return Expectations.concat([regular, Expectations.from_truths(truths)]), rejects
 
     def strays(self) -> list[Reject]:
-        """The rows whose session could not be found."""
+        """The rows whose session could not be found, and those of sheets that cannot be used."""
         if self._index is None:
-            return []
+            return self._rejects
         return self._read(self._index.lines.filter(pl.col("session_id").is_null()))[1]
 
     def _read(self, rows: pl.DataFrame) -> tuple[list[SessionTruth], list[Reject]]:

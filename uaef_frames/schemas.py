@@ -124,6 +124,7 @@ class TurnExpectations(dy.Schema):
     )
     tools_stated = dy.Bool(description="false: nothing is said about tools.")
     context = dy.List(dy.String(), description="What the answer may rest on.")
+    query = dy.String(nullable=True, description="What the user asks; null: it is not said.")
 
 
 class SessionExpectations(dy.Schema):
@@ -237,6 +238,9 @@ class Runs(dy.Schema):
     sources = dy.List(dy.String(), description="The input files; empty for records in memory.")
     metrics = dy.List(dy.String(), description="The metrics asked for, in registry order.")
     config = dy.String(description="Constants, weights, thresholds and judges, as a JSON object.")
+    join_report = dy.String(
+        nullable=True, description="How payloads and ground truth met, as a JSON object."
+    )
     num_sessions = dy.Int64(min=0, description="Sessions scored.")
     num_turns = dy.Int64(min=0, description="Turns scored.")
     num_rejects = dy.Int64(min=0, description="Records that could not be used.")

@@ -20,6 +20,8 @@ from uaef_frames.errors import StoreError
 if TYPE_CHECKING:
     import duckdb
 
+    from uaef_frames.store.joining import JoinReport
+
 _SESSION_SCORES = """
     select run_id, session_id, metric, dimension, avg(score) as score,
            count(score) as scored, count(*) as measured
@@ -108,6 +110,14 @@ class Run:
     def info(self) -> dict[str, Any]:
         """The run's own row, as a dict."""
         return self.runs.collect().row(0, named=True)
+
+    @property
+    def join_report(self) -> JoinReport | None:
+        """How payloads and ground truth met; None: there was no ground truth."""
+        from uaef_frames.store.joining import JoinReport
+
+        held = self.info.get("join_report")
+        return None if held is None else JoinReport.from_json(held)
 
     def summary(self) -> pl.DataFrame:
         """One row a metric: dimension, metric, mean, lowest, scored, measured, why_null.

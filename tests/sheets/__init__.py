@@ -1,0 +1,1 @@
+"""Tests of sheets: what people type, and what files really hold."""
