@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TRANSPORT_FAULTS = {"429": 0.02, "429_retry_after": 0.01, "500": 0.02, "503": 0.01, "408": 0.01}
 BROKEN_BODIES = {
+    "error_200": 0.01,
     "reset": 0.01,
     "half_body": 0.01,
     "truncated_json": 0.01,
@@ -281,3 +282,11 @@ def test_progress_adds_up(server: JudgeServer) -> None:
 def test_nothing_to_ask(server: JudgeServer) -> None:
     assert ask(judge(server), []).height == 0
     assert server.counts()["total"] == 0
+
+
+def test_a_cache_that_is_none_is_told(server: JudgeServer, tmp_path: Path) -> None:
+    (tmp_path / "c.sqlite").write_bytes(b"this is no database, and long enough to be one" * 50)
+    with pytest.raises(JudgeError, match="cannot be used"):
+        ask(judge(server, cache=tmp_path / "c.sqlite"), texts(1))
+    with pytest.raises(JudgeError, match="cannot be used"):
+        ask(judge(server, cache=tmp_path), texts(1))

@@ -147,8 +147,8 @@ def test_a_refusal_is_no_verdict_and_not_asked_again(server: JudgeServer, fault:
     assert server.counts()["total"] == 1
 
 
-@pytest.mark.parametrize("fault", ["fenced", "wrapped"])
-def test_fenced_and_wrapped_answers_are_read_at_once(server: JudgeServer, fault: str) -> None:
+@pytest.mark.parametrize("fault", ["fenced", "wrapped", "parts", "surrogate"])
+def test_odd_forms_of_a_good_answer_are_read_at_once(server: JudgeServer, fault: str) -> None:
     server.set(fault_always=fault)
     assert ask(judge(server), texts(1))["score"].to_list() == [0.75]
     assert server.counts()["total"] == 1

@@ -150,6 +150,10 @@ def spoilt(kind: str, body: dict[str, Any], behaviour: Behaviour, number: int) -
         content = re.sub(rf'"{first}":[^,}}]+', f'"{first}":NaN', text)
     elif kind == "missing_score":
         content = orjson.dumps({k: v for k, v in fields.items() if k != first}).decode()
+    elif kind == "surrogate":
+        content = text.replace("It was looked at", "It was \\ud800 looked at")
+    elif kind == "parts":
+        content = [{"type": "text", "text": text[:9]}, {"type": "text", "text": text[9:]}]  # type: ignore[assignment]
     elif kind == "fenced":
         content = f"```json\n{text}\n```"
     elif kind == "wrapped":

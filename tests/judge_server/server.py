@@ -18,7 +18,7 @@ from tests.judge_server.behaviour import Behaviour
 _SPOILT = {
     "malformed", "no_choices", "null_content", "refusal", "content_filter", "length",
     "wrong_schema", "out_of_range", "nan", "missing_score", "fenced", "wrapped", "false_quote",
-    "no_quote",
+    "no_quote", "surrogate", "parts",
 }  # fmt: skip
 _STATUSES = {"429": 429, "429_retry_after": 429, "500": 500, "503": 503, "408": 408, "529": 529}
 
@@ -193,6 +193,8 @@ class Server:
             await asyncio.sleep(3600)
         if fault in ("half_body", "drip"):
             return await self._slowly(request, text, headers, fault)
+        if fault == "error_200":
+            text = orjson.dumps(error_object("the model behind the gateway is overloaded"))
         if fault == "html":
             text, kind = b"<!doctype html><title>Bad gateway</title>", "text/html"
         if fault == "truncated_json":

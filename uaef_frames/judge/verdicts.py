@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from uaef_frames.canonical import scrub
 from uaef_frames.judge.prompts import folded, quotable
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ class VerdictReader:
         """
         found = _object(content, {f.name for f in self._rubric.fields})
         try:
-            values = self._model.model_validate(found).model_dump()
+            values = {
+                name: scrub(value) if isinstance(value, str) else value
+                for name, value in self._model.model_validate(found).model_dump().items()
+            }
         except ValidationError as error:
             raise InvalidVerdictError(_in_words(error)) from None
         applicable = values.get("applicable") is not False

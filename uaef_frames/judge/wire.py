@@ -320,7 +320,11 @@ def read_reply(content: bytes, latency: float, headers: Mapping[str, str]) -> Re
         raise Fault(f"the answer is not JSON ({len(content)} bytes: {start!r})") from None
     if not isinstance(found, dict):
         raise Fault("the answer is not a chat completion")
-    return reply_of(cast("dict[str, Any]", found), latency, headers)
+    held = cast("dict[str, Any]", found)
+    if held.get("error") and not held.get("choices"):
+        # Some gateways tell of a fault further on with status 200.
+        raise Fault(f"the endpoint reports a fault: {_error_of(content).message}")
+    return reply_of(held, latency, headers)
 
 
 def reply_of(found: Mapping[str, Any], latency: float, headers: Mapping[str, str]) -> Reply:
@@ -329,11 +333,11 @@ def reply_of(found: Mapping[str, Any], latency: float, headers: Mapping[str, str
     first: Any = cast("list[Any]", choices)[0] if isinstance(choices, list) and choices else {}
     message = _mapping(_mapping(first).get("message"))
     usage = _mapping(found.get("usage"))
-    content = message.get("content")
+    content = _text_of(message.get("content"))
     refusal = message.get("refusal")
     finish = _mapping(first).get("finish_reason")
     return Reply(
-        content=content if isinstance(content, str) else None,
+        content=content,
         finish_reason=None if finish is None else str(finish),
         refusal=None if not refusal else str(refusal)[:_SHOWN],
         model=str(found.get("model") or ""),
@@ -348,6 +352,14 @@ def reply_of(found: Mapping[str, Any], latency: float, headers: Mapping[str, str
         latency_s=latency,
         rate=rate_state(headers),
     )
+
+
+def _text_of(content: Any) -> str | None:
+    """An answer's text; some servers give it in parts."""
+    if isinstance(content, list):
+        parts = [_mapping(p).get("text") for p in cast("list[Any]", content)]
+        return "".join(p for p in parts if isinstance(p, str))
+    return content if isinstance(content, str) else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
