@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         validate_ground_truth,
         write_ground_truth,
     )
-    from uaef_frames.store import Agreement, Run, agreement, open_run
+    from uaef_frames.store import Agreement, Run, Store, agreement, open_run, open_store
     from uaef_frames.version import __version__
 
 __all__ = [
@@ -101,6 +101,7 @@ __all__ = [
     "Run",
     "Scored",
     "SingleAgentEvaluator",
+    "Store",
     "StoreError",
     "ToolCall",
     "UaefError",
@@ -121,6 +122,7 @@ __all__ = [
     "metric",
     "metric_sets",
     "open_run",
+    "open_store",
     "parse_ground_truth_row",
     "plan",
     "read_ground_truth",
@@ -195,7 +197,14 @@ _HOMES = {
         "validate_ground_truth",
         "write_ground_truth",
     ),
-    "uaef_frames.store": ("Agreement", "Run", "agreement", "open_run"),
+    "uaef_frames.store": (
+        "Agreement",
+        "Run",
+        "Store",
+        "agreement",
+        "open_run",
+        "open_store",
+    ),
     "uaef_frames.version": ("__version__",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -6,13 +6,13 @@ Formats and exits; every answer comes from the public functions.
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from uaef_frames.commands import cache_app, runs_app
 from uaef_frames.errors import UaefError
 from uaef_frames.terminal import (
     complain,
@@ -25,10 +25,9 @@ from uaef_frames.terminal import (
 from uaef_frames.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from uaef_frames.judge import Judge, Progress
-    from uaef_frames.judge.cache import AnswerCache
     from uaef_frames.store import Run
 
 app = typer.Typer(
@@ -44,6 +43,9 @@ def _judge(words: str, *names: str, **options: Any) -> Any:
     """An option about the judge; they stand together in the help."""
     return typer.Option(*names, help=words, rich_help_panel="Judge", show_envvar=False, **options)
 
+
+app.add_typer(cache_app, name="cache")
+app.add_typer(runs_app, name="runs")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
@@ -224,67 +226,6 @@ def _print_plan(
     print_table(found.table)
     print_line(str(found))
     print_line("nothing was sent (--dry-run)")
-
-
-cache_app = typer.Typer(
-    help="Look at the verdicts that are kept, or forget them.", no_args_is_help=True
-)
-app.add_typer(cache_app, name="cache")
-
-CacheFile = Annotated[
-    Path | None, typer.Option("--judge-cache", help="The file; default: the one that scoring uses.")
-]
-
-
-@cache_app.command("stats")
-def cache_stats(judge_cache: CacheFile = None, as_json: Json = False) -> None:
-    """Verdicts that are kept, by model and metric."""
-    import polars as pl
-
-    with _open_cache(judge_cache) as cache:
-        rows = cache.stats()
-        if as_json:
-            print_json({"path": str(cache.path), "verdicts": rows})
-            return
-        if rows:
-            when = [
-                pl.from_epoch(pl.col(c), time_unit="s").dt.to_string("%F %T")
-                for c in ("first_at", "last_at")
-            ]
-            print_table(pl.DataFrame(rows, infer_schema_length=None).with_columns(when))
-        total = sum(int(str(r["verdicts"])) for r in rows)
-        print_line(f"{total:,} verdicts in {cache.path}")
-
-
-@cache_app.command("clear")
-def cache_clear(
-    judge_cache: CacheFile = None,
-    model: Annotated[str | None, typer.Option(help="Only verdicts of this model.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Only verdicts of this metric.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
-    """Forget kept verdicts. What was paid for them is gone."""
-    with _open_cache(judge_cache) as cache:
-        if not yes:
-            typer.confirm(f"Forget verdicts in {cache.path}?", abort=True)
-        gone = cache.clear(model=model, metric=metric)
-        print_line(f"{gone:,} verdicts forgotten")
-
-
-@contextmanager
-def _open_cache(path: Path | None) -> Generator[AnswerCache]:
-    from uaef_frames.judge.cache import AnswerCache
-    from uaef_frames.judge.config import cache_path
-
-    found = cache_path("auto" if path is None else path)
-    if found is None or not found.exists():
-        complain(f"there is no verdict cache at {found}")
-        raise typer.Exit(1)
-    cache = AnswerCache(found)
-    try:
-        yield cache
-    finally:
-        cache.close()
 
 
 @app.command()

@@ -6,6 +6,7 @@ happens in each step is the business of the room it calls.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from uaef_frames.evaluation.units import lay_out
 from uaef_frames.ground_truth_files import TruthReader
 from uaef_frames.rows import Reject, rejects_frame
 from uaef_frames.store.joining import JoinReport
+from uaef_frames.store.manifest import fingerprint
 from uaef_frames.store.run import Run, config_json
 from uaef_frames.store.writer import RunWriter, new_run_id
 from uaef_frames.version import __version__
@@ -158,6 +160,11 @@ def evaluate_dataset(
         if ground_truth is not None:
             row = row.with_columns(join_report=pl.lit(totals.join.to_json()))
         writer.append("runs", row)
+        writer.about = {
+            "created_at": when.astimezone(UTC).isoformat(),
+            "config": json.loads(row["config"][0]),
+            "inputs": {s.name: fingerprint(s.path) for s in index.sources if s.name != IN_MEMORY},
+        }
         return Run(writer.commit())
 
 

@@ -49,7 +49,7 @@ def test_rows_are_kept_in_the_order_they_came_and_all_tables_are_there(tmp_path:
             writer.append("scores", rows("scores", row))
         writer.append("turns", pl.DataFrame())
         path = writer.commit()
-    assert sorted(p.stem for p in path.iterdir()) == sorted(schemas.RUN_TABLES)
+    assert sorted(p.stem for p in path.iterdir()) == sorted([*schemas.RUN_TABLES, "manifest"])
     found = open_run(path).scores.select("session_id", "turn_id", "metric").collect().rows()
     assert found == [(r["session_id"], r["turn_id"], r["metric"]) for r in SCORES]
 

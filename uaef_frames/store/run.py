@@ -16,6 +16,7 @@ import polars as pl
 
 from uaef_frames import schemas
 from uaef_frames.errors import StoreError
+from uaef_frames.store.manifest import Manifest
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,7 +49,8 @@ class Run:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._folder = self.path.resolve()  # a notebook may change its directory
-        missing = [t for t in schemas.RUN_TABLES if not _is_whole(self._file(t))]
+        self.manifest = Manifest.read(self._folder)
+        missing = [t for t in self.manifest.tables if not _is_whole(self._file(t))]
         if missing:
             raise StoreError(
                 f"{self.path} is not a run: it holds no whole {missing[0]}.parquet; "
@@ -195,18 +197,7 @@ class Run:
         Raises:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
         """
-        import duckdb
-
-        try:
-            connection = self._connect()
-            statements = connection.extract_statements(query)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise StoreError(_ONE_SELECT)
-            return connection.sql(query).pl()
-        except duckdb.Error as error:
-            raise StoreError(f"{error}") from error
-        except ValueError as error:  # a kind of statement that Python has no name for
-            raise StoreError(_ONE_SELECT) from error
+        return select_only(self._connect(), query)
 
     def __repr__(self) -> str:
         info = self.info
@@ -245,6 +236,25 @@ class Run:
             connection.execute("set lock_configuration = true")
             self._connection = connection
         return self._connection
+
+
+def select_only(connection: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
+    """The answer to one SELECT.
+
+    Raises:
+        StoreError: It is anything else, or DuckDB cannot answer it.
+    """
+    import duckdb
+
+    try:
+        statements = connection.extract_statements(query)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise StoreError(_ONE_SELECT)
+        return connection.sql(query).pl()
+    except duckdb.Error as error:
+        raise StoreError(f"{error}") from error
+    except ValueError as error:  # a kind of statement that Python has no name for
+        raise StoreError(_ONE_SELECT) from error
 
 
 def _is_whole(file: Path) -> bool:

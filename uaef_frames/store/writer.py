@@ -11,12 +11,13 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from uaef_frames import schemas
 from uaef_frames.arrow import ParquetFile
 from uaef_frames.errors import StoreError
+from uaef_frames.store.manifest import MANIFEST, Manifest
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,7 +62,8 @@ def new_run_id(name: str | None, now: datetime) -> str:
 class RunWriter:
     """Collects the tables of one run and makes them visible at once.
 
-    Rows go to a hidden folder beside the final one; `commit` syncs and renames it. Leaving the
+    Rows go to a hidden folder beside the final one; `commit` adds the manifest (with what stands in
+    `about`), syncs and renames it. Leaving the
     `with` block without it removes what was written, so that no half run is ever read as whole.
 
     Raises:
@@ -73,6 +75,7 @@ class RunWriter:
         self.path = Path(out) / run_id
         self._draft = Path(out) / f".{run_id}{_DRAFT}{_HOST}.{os.getpid()}"
         self._files: dict[str, ParquetFile] = {}
+        self.about: dict[str, Any] = {}
         try:
             self._draft.mkdir(parents=True)
             _sweep(Path(out))
@@ -109,6 +112,10 @@ class RunWriter:
             for table in schemas.RUN_TABLES:
                 self._file(table).close()
                 _sync(self._draft / f"{table}.parquet")
+            manifest = self._draft / MANIFEST
+            made = Manifest.of(self._draft, self.run_id, self.about)
+            manifest.write_text(made.to_json(), "utf-8")
+            _sync(manifest)
             _sync(self._draft)
             self._draft.rename(self.path)
             _sync(self.path.parent)
