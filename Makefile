@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-local-model lint format bench bench-judge clean
+.PHONY: demo test test-local-model lint format bench bench-judge bench-store clean
 
 demo: $(READY)
 	@$(BIN)/python data/demo.py
@@ -31,6 +31,9 @@ bench: $(READY)
 
 bench-judge: $(READY)
 	$(BIN)/python -m benchmarks.judge $(ARGS)
+
+bench-store: $(READY)
+	$(BIN)/python -m benchmarks.store $(ARGS)
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis benchmarks/.data

@@ -70,13 +70,23 @@ if TYPE_CHECKING:
         validate_ground_truth,
         write_ground_truth,
     )
-    from uaef_frames.store import Agreement, Run, Store, agreement, open_run, open_store
+    from uaef_frames.store import (
+        Agreement,
+        Comparison,
+        Run,
+        Store,
+        agreement,
+        compare,
+        open_run,
+        open_store,
+    )
     from uaef_frames.version import __version__
 
 __all__ = [
     "AdapterTransformationError",
     "AgentTrace",
     "Agreement",
+    "Comparison",
     "ConfigError",
     "Conversations",
     "CoordinationEvent",
@@ -112,6 +122,7 @@ __all__ = [
     "batch_evaluate",
     "build_ground_truth",
     "build_multi_turn_ground_truth",
+    "compare",
     "evaluate",
     "evaluate_dataset",
     "export_run",
@@ -199,9 +210,11 @@ _HOMES = {
     ),
     "uaef_frames.store": (
         "Agreement",
+        "Comparison",
         "Run",
         "Store",
         "agreement",
+        "compare",
         "open_run",
         "open_store",
     ),

@@ -297,6 +297,30 @@ def sql(
 
 
 @app.command()
+def compare(
+    run_a: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run_b: Annotated[Path, typer.Argument(help="The folder of another.")],
+    as_json: Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+) -> None:
+    """Compare two runs over the sessions that both have, with intervals and p values."""
+    from uaef_frames.store import compare as compared
+
+    found = compared(run_a, run_b)
+    if as_json:
+        print_json({"table": found.table.to_dicts(), "notes": found.notes})
+    elif markdown:
+        sys.stdout.write(found.to_markdown())
+    else:
+        print_table(found.table.drop("kind"))
+        for note in found.notes:
+            print_line(f"note: {note}")
+        for count, where in ((len(found.only_in_a), run_a), (len(found.only_in_b), run_b)):
+            if count:
+                print_line(f"{count} sessions are only in {where}")
+
+
+@app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     path: Annotated[Path, typer.Argument(help="An .xlsx file, or a folder for csv files.")],

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from uaef_frames.store.agreement import Agreement, agreement
+from uaef_frames.store.compare import Comparison, compare
 from uaef_frames.store.run import Run, open_run
 from uaef_frames.store.store import Store, open_store
 
-__all__ = ["Agreement", "Run", "Store", "agreement", "open_run", "open_store"]
+__all__ = [
+    "Agreement",
+    "Comparison",
+    "Run",
+    "Store",
+    "agreement",
+    "compare",
+    "open_run",
+    "open_store",
+]

@@ -113,7 +113,8 @@ class Store:
         Raises:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
         """
-        connection = self.connect()
+        # To open every table of every run takes longer than most answers: those named will do.
+        connection = self._connect(_needed(query))
         try:
             return select_only(connection, query)
         finally:
@@ -121,6 +122,9 @@ class Store:
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with the store's views; it sees the runs that are whole now."""
+        return self._connect({*schemas.RUN_TABLES, *VIEWS})
+
+    def _connect(self, wanted: set[str]) -> duckdb.DuckDBPyConnection:
         import duckdb
 
         names = self.run_ids
@@ -128,7 +132,7 @@ class Store:
         files = [str(self._folder / n / f"{t}.parquet") for n in names for t in schemas.RUN_TABLES]
         connection.execute("set allowed_paths = $1", [files])
         connection.execute("set enable_external_access = false")
-        for statement in self._statements(names):
+        for statement in self._statements(names, wanted):
             connection.execute(statement)
         connection.execute("set lock_configuration = true")
         return connection
@@ -139,16 +143,20 @@ class Store:
         """
         target = self._folder / ATTACH
         text = "-- The runs of this folder as views; write it anew after new runs.\n" + "".join(
-            f"{s};\n" for s in self._statements(self.run_ids)
+            f"{s};\n" for s in self._statements(self.run_ids, {*schemas.RUN_TABLES, *VIEWS})
         )
         draft = target.with_name(f".{ATTACH}.{os.getpid()}")
         draft.write_text(text, "utf-8")
         draft.replace(target)
         return target
 
-    def _statements(self, names: list[str]) -> list[str]:
-        made = [self._table(table, names) for table in schemas.RUN_TABLES]
-        made += [f"create or replace view {name} as {sql}" for name, sql in VIEWS.items()]
+    def _statements(self, names: list[str], wanted: set[str]) -> list[str]:
+        made = [self._table(table, names) for table in schemas.RUN_TABLES if table in wanted]
+        made += [
+            f"create or replace view {name} as {sql}"
+            for name, sql in VIEWS.items()
+            if name in wanted
+        ]
         return made
 
     def _table(self, table: str, names: list[str]) -> str:
@@ -182,6 +190,16 @@ class Store:
 def open_store(path: str | Path = "runs") -> Store:
     """The store in a folder; one that is not there yet holds no run."""
     return Store(path)
+
+
+def _needed(query: str) -> set[str]:
+    """The tables and views that a query names, and those that these are made of."""
+    words = set(re.findall(r"[a-z_]+", query.lower()))
+    needed = words & {*schemas.RUN_TABLES, *VIEWS}
+    for name in reversed(VIEWS):
+        if name in needed:
+            needed |= set(re.findall(r"[a-z_]+", VIEWS[name])) & {*schemas.RUN_TABLES, *VIEWS}
+    return needed
 
 
 def _sql_type(kind: pl.DataType) -> str:
