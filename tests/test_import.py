@@ -122,8 +122,16 @@ MAY = {
     "judge": ("judge", "schemas", *GROUND),
     # A judge metric is a rubric and what it shows: both are the judge's words.
     "metrics": ("metrics", "judge", "schemas", *GROUND),
-    # Labels of people are read on the scale that their metric declares.
-    "store": ("store", "metrics", "schemas", "conversations", "expectations", *GROUND),
+    # Labels of people are sheets, read on the scale that their metric declares.
+    "store": (
+        "store",
+        "metrics",
+        "schemas",
+        "conversations",
+        "expectations",
+        "sheets",
+        *GROUND,
+    ),
     "conversations": (*ROWS, *GROUND),
     "expectations": (*ROWS, *GROUND),
     "adapters": ("adapters", "conversations", *ROWS, *GROUND),

@@ -321,6 +321,24 @@ def compare(
 
 
 @app.command()
+def agreement(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    labels: Annotated[str, typer.Argument(help="Labels of people: csv, xlsx, jsonl or parquet.")],
+    metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Hold a judge's scores against the labels of people."""
+    from uaef_frames.store import agreement as held_against
+
+    found = held_against(run, labels, metric=metric)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    print_line(repr(found))
+    print_table(found.disagreements())
+
+
+@app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     path: Annotated[Path, typer.Argument(help="An .xlsx file, or a folder for csv files.")],
