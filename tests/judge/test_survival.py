@@ -115,6 +115,46 @@ def test_two_processes_share_one_cache(server: JudgeServer, tmp_path: Path) -> N
     assert server.counts()["total"] == 0
 
 
+OPENING = """
+import sys, time
+from pathlib import Path
+from uaef_frames.judge.cache import AnswerCache
+from uaef_frames.judge.journal import Journal
+print("ready", flush=True)
+began = float(sys.stdin.readline())
+for n in range(40):
+    while time.time() < began + n * 0.03:
+        pass  # all of them at the same moment, or nearly
+    path = Path(sys.argv[1]) / f"{n}.sqlite"
+    cache, journal = AnswerCache(path), Journal(path, "e", "m")
+    journal.plan(f"{sys.argv[2]}-{n}", [])
+    cache.close(), journal.close()
+print("opened")
+"""
+
+
+def test_many_processes_may_open_one_cache_at_once(tmp_path: Path) -> None:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENING, str(tmp_path), str(n)],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )
+        for n in range(2)
+    ]  # fmt: skip
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    soon = f"{time.time() + 0.2}\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write(soon)
+        process.stdin.flush()
+    for process in started:
+        said, complaint = process.communicate(timeout=60)
+        assert said.strip() == "opened", complaint
+
+
 def test_a_running_loop_is_no_obstacle(server: JudgeServer) -> None:
     async def cell() -> list[float | None]:
         results = [

@@ -89,12 +89,7 @@ class AnswerCache:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(
-                path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            self._db.execute("pragma journal_mode=wal")
-            self._db.execute("pragma synchronous=normal")
-            self._db.executescript(_TABLES)
+            self._db = open_database(path, _TABLES)
             held = len(self._db.execute("pragma table_info(answers)").fetchall())
         except (OSError, sqlite3.Error) as error:
             raise JudgeError(
@@ -175,6 +170,32 @@ class AnswerCache:
         ).rowcount
         self._db.execute("vacuum")
         return gone
+
+
+def open_database(path: Path, tables: str, synchronous: str = "normal") -> sqlite3.Connection:
+    """An SQLite file in WAL mode with those tables; other processes may be opening it as well.
+
+    Raises:
+        sqlite3.Error: It is no database, or stays locked for half a minute.
+    """
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            # To switch the mode takes the file alone, and SQLite does not wait for that by itself.
+            db.execute("pragma journal_mode=wal")
+            db.execute(f"pragma synchronous={synchronous}")
+            db.executescript(tables)
+        except sqlite3.OperationalError as error:
+            db.close()
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        except sqlite3.Error:
+            db.close()
+            raise
+        else:
+            return db
 
 
 class NoCache(AnswerCache):

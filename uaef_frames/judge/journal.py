@@ -6,14 +6,14 @@ is on disk before the next begins.
 
 from __future__ import annotations
 
-import sqlite3
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from uaef_frames.judge.cache import Asked
+from uaef_frames.judge.cache import Asked, open_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
     from pathlib import Path
 
 _TABLES = """
@@ -59,12 +59,20 @@ class Journal:
     """Batches of one endpoint and model in one cache file."""
 
     def __init__(self, path: Path, endpoint: str, model: str) -> None:
-        self._db = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
-        self._db.execute("pragma journal_mode=wal")
-        # A batch costs money by the thousand: this file is forced to disk.
-        self._db.execute("pragma synchronous=full")
-        self._db.executescript(_TABLES)
+        # A batch costs money by the thousand: each step is forced to disk.
+        self._db = open_database(path, _TABLES, synchronous="full")
         self._whose = (endpoint, model)
+
+    @contextmanager
+    def _whole(self) -> Generator[None]:
+        """All of it or nothing."""
+        self._db.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        self._db.execute("commit")
 
     def close(self) -> None:
         """Close the file."""
@@ -72,7 +80,7 @@ class Journal:
 
     def plan(self, sha: str, items: Iterable[Item]) -> None:
         """Note a batch before anything is sent."""
-        with self._db:
+        with self._whole():
             self._db.execute(
                 "insert or replace into batches values (?,?,?,null,null,0)", (sha, *self._whose)
             )
@@ -83,23 +91,23 @@ class Journal:
 
     def uploaded(self, sha: str, file_id: str) -> None:
         """Its file is there."""
-        with self._db:
+        with self._whole():
             self._db.execute("update batches set file_id = ? where sha = ?", (file_id, sha))
 
     def created(self, sha: str, batch_id: str) -> None:
         """It is running, and will be paid for."""
-        with self._db:
+        with self._whole():
             self._db.execute("update batches set batch_id = ? where sha = ?", (batch_id, sha))
 
     def finish(self, sha: str) -> None:
         """Everything it had to give is in the cache."""
-        with self._db:
+        with self._whole():
             self._db.execute("update batches set done = 1 where sha = ?", (sha,))
             self._db.execute("delete from batch_items where sha = ?", (sha,))
 
     def drop(self, sha: str) -> None:
         """It was never created."""
-        with self._db:
+        with self._whole():
             self._db.execute("delete from batches where sha = ?", (sha,))
             self._db.execute("delete from batch_items where sha = ?", (sha,))
 
