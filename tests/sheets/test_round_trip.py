@@ -89,6 +89,7 @@ def same(one: Expectations, two: Expectations) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(held=all_of_it)
 @example(held=Expectations.empty())
+@example(held=Expectations.from_truths([SessionTruth("0", labels={"'=": "0", "=1+1": "x"})]))
 def test_any_expectations_survive(
     held: Expectations, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -114,7 +115,9 @@ HOSTILE = ['=HYPERLINK("http://x")', "+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "=c
 def test_nothing_runs_when_a_sheet_is_opened(tmp_path: Path) -> None:
     truths = [
         SessionTruth(
-            f"s{n}", turns=[TurnTruth(1, text, query=text)], labels={"l": text.strip() or "x"}
+            f"s{n}",
+            turns=[TurnTruth(1, text, query=text)],
+            labels={"l": text.strip() or "x", f"=L{n}": "a", "'=M": "b"},
         )
         for n, text in enumerate(HOSTILE)
     ]
@@ -125,7 +128,7 @@ def test_nothing_runs_when_a_sheet_is_opened(tmp_path: Path) -> None:
     assert kinds == {"s"}, "text is text: no formula among the cells"
     same(held, read_ground_truth(path))
     path = write_ground_truth(held, tmp_path / "x.csv")
-    for line in path.read_text("utf-8-sig").splitlines()[1:]:
+    for line in path.read_text("utf-8-sig").splitlines():
         for cell in line.split(","):
             assert not cell.strip('"').startswith(("=", "+", "@"))
     same(held, read_ground_truth(path))

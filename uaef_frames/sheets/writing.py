@@ -186,8 +186,7 @@ def write_text(
     """A text table in UTF-8, with a mark that tells Excel so; cells that would run are shielded."""
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=separator, lineterminator="\r\n")
-    writer.writerow(header)
-    writer.writerows([_shielded(cell) for cell in row] for row in rows)
+    writer.writerows([_shielded(cell) for cell in row] for row in (header, *rows))
     target.write_bytes(b"\xef\xbb\xbf" + buffer.getvalue().encode("utf-8", "replace"))
 
 
