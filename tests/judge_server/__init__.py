@@ -49,7 +49,11 @@ class JudgeServer:
             text=True,
         )
         assert self._process.stdout is not None
-        self.port = json.loads(self._process.stdout.readline())["port"]
+        line = self._process.stdout.readline()
+        if not line:
+            self.kill()
+            raise RuntimeError("the server did not start; its error stands above")
+        self.port = json.loads(line)["port"]
         self._control("set", self._behaviour)
 
     def set(self, **behaviour: Any) -> None:

@@ -16,6 +16,8 @@ from tests.judge_server.server import application
 
 
 async def _serve(port: int, delay: float) -> None:
+    # Asked before the port is printed: a parent that dies earlier leaves a broken pipe behind.
+    parent = os.getppid()
     runner = web.AppRunner(application(Behaviour(delay=delay)), access_log=None)
     await runner.setup()
     listening = socket.socket()
@@ -24,7 +26,6 @@ async def _serve(port: int, delay: float) -> None:
     listening.listen(2048)
     await web.SockSite(runner, listening, backlog=2048).start()
     print(json.dumps({"port": listening.getsockname()[1]}), flush=True)  # noqa: T201
-    parent = os.getppid()
     while os.getppid() == parent:
         await asyncio.sleep(1.0)
 

@@ -6,16 +6,33 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.judge_server.behaviour import Behaviour
 
 _OUTPUT = re.compile(r"^- `([a-z_0-9]+)` \(([^)]*)\):", re.MULTILINE)
+_HEADING = re.compile(r"^# (\S+)", re.MULTILINE)
 _QUOTED = ("response", "reasoning", "exchange", "transcript", "conversation", "team")
+_SPOKEN = ("assistant", "work")
 _RANGE = re.compile(r"(number|integer) (?:from (-?[\d.]+) to (-?[\d.]+)|of at least (-?[\d.]+))")
+_TAG = re.compile(r"<(/?)([a-z_]+)-([0-9a-f]+)(?: [^<>]*?)?(/?)>")
+_WORDS = re.compile(r"\S+(?:[^\S\n]+\S+){0,7}")
+
+
+class Field(NamedTuple):
+    """A field that a verdict should have."""
+
+    name: str
+    kind: str
+    low: float
+    high: float | None
 
 
 def texts_of(body: dict[str, Any]) -> tuple[str, str]:
@@ -27,20 +44,20 @@ def texts_of(body: dict[str, Any]) -> tuple[str, str]:
 def good_fields(body: dict[str, Any], behaviour: Behaviour) -> dict[str, Any]:
     """A valid verdict for a request."""
     system, user = texts_of(body)
-    heading = re.search(r"^# (\S+)", system, re.MULTILINE)
-    metric = heading[1] if heading else ""
+    metric, described = _described(system)
+    share = behaviour.scores_by_metric.get(metric)
     made: dict[str, Any] = {}
-    for name, kind, low, high in _fields(body, system):
-        if name == "quote":
-            made[name] = quote_of(user)
-        elif kind == "string":
-            made[name] = "It was looked at closely."
-        elif kind == "boolean":
-            made[name] = True
-        elif kind == "number":
-            made[name] = behaviour.scores_by_metric.get(metric, behaviour.score)
+    for field in _asked(body) or described:
+        if field.name == "quote":
+            made["quote"] = quote_of(user)
+        elif field.kind == "string":
+            made[field.name] = "It was looked at closely."
+        elif field.kind == "boolean":
+            made[field.name] = True
+        elif field.kind == "number":
+            made[field.name] = _number(field, behaviour.score if share is None else share)
         else:
-            made[name] = _integer(low, high, behaviour.scores_by_metric.get(metric))
+            made[field.name] = _integer(field, 0.75 if share is None else share)
     made |= {k: v for k, v in behaviour.fields.items() if k in made}
     for rule in behaviour.answers:
         if rule["if"] in user:
@@ -48,53 +65,84 @@ def good_fields(body: dict[str, Any], behaviour: Behaviour) -> dict[str, Any]:
     return made
 
 
-def _integer(low: float, high: float | None, share: float | None) -> int:
-    if high is None:
-        return int(max(low, 1))
-    wanted = 0.75 if share is None else share
-    return int(low + (high - low) * wanted + 0.5)
+def _number(field: Field, share: float) -> float:
+    if field.high is None or (field.low, field.high) == (0, 1):
+        return share
+    return field.low + (field.high - field.low) * share
 
 
-def _fields(body: dict[str, Any], system: str) -> list[tuple[str, str, float, float | None]]:
+def _integer(field: Field, share: float) -> int:
+    if field.high is None:
+        return int(max(field.low, 1))
+    return int(field.low + (field.high - field.low) * share + 0.5)
+
+
+def _asked(body: dict[str, Any]) -> list[Field]:
+    """The fields of the schema that came with the request."""
     wanted = body.get("response_format") or {}
     schema = (wanted.get("json_schema") or {}).get("schema") or wanted.get("schema")
-    if schema:
-        found = []
-        for name, rule in schema["properties"].items():
-            kind = rule["type"] if isinstance(rule["type"], str) else rule["type"][0]
-            found.append((name, kind, rule.get("minimum", 0), rule.get("maximum")))
-        return found
-    found = []
+    found: list[Field] = []
+    for name, rule in (schema or {"properties": {}})["properties"].items():
+        kind = rule.get("type")
+        if kind is None:
+            rule = next(r for r in rule["anyOf"] if r.get("type") != "null")
+            kind = rule["type"]
+        if not isinstance(kind, str):
+            kind = next(k for k in kind if k != "null")
+        found.append(Field(name, kind, rule.get("minimum", 0), rule.get("maximum")))
+    return found
+
+
+@lru_cache(maxsize=256)
+def _described(system: str) -> tuple[str, list[Field]]:
+    """The metric and the fields that the system message names."""
+    heading = _HEADING.search(system)
+    found: list[Field] = []
     for name, words in _OUTPUT.findall(system.split("## Output")[-1]):
         bounds = _RANGE.match(words)
         if bounds:
             low = float(bounds[2] or bounds[4] or 0)
-            found.append((name, bounds[1], low, float(bounds[3]) if bounds[3] else None))
+            found.append(Field(name, bounds[1], low, float(bounds[3]) if bounds[3] else None))
         else:
             kind = "boolean" if words.startswith("true") else "string"
-            found.append((name, kind, 0, None))
-    return found
+            found.append(Field(name, kind, 0, None))
+    return heading[1] if heading else "", found
 
 
 def quote_of(user: str) -> str:
     """A few words of what is judged."""
+    tags = list(_TAG.finditer(user))
     for name in _QUOTED:
-        opening = re.search(rf"<{name}-([0-9a-f]+)[^>]*>", user)
-        if not opening:
-            continue
-        nonce = opening[1]
-        inner = user[opening.end() : user.index(f"</{name}-{nonce}>")]
-        said = re.search(rf"<(?:assistant|work)-{nonce}[^>]*>\n(.*?)\n</", inner, re.DOTALL)
-        text = said[1] if said else inner
-        plain = re.sub(rf"</?[a-z_]+-{nonce}[^>]*>", "\n", text)
-        for line in plain.split("\n"):
-            if line.strip():
-                return " ".join(line.split()[:8])[:200]
+        for at, tag in enumerate(tags):
+            if tag[2] == name and not tag[1] and not tag[4]:
+                texts = list(_innermost(user, tags[at:]))
+                spoken = [text for inner, text in texts if inner in _SPOKEN]
+                for text in spoken or [text for _, text in texts]:
+                    found = _WORDS.search(text)
+                    if found:
+                        return found[0][:200].rstrip()
+                break
     return "nothing"
 
 
+def _innermost(user: str, tags: list[re.Match[str]]) -> Iterator[tuple[str, str]]:
+    """Names and texts of the elements without elements in the first one of these."""
+    name, nonce = tags[0][2], tags[0][3]
+    inner, start = name, tags[0].end()
+    for tag in tags[1:]:
+        if tag[3] != nonce:
+            continue
+        if inner and (tag[1] or tag[4]) and user[start : tag.start()].strip():
+            yield inner, user[start : tag.start()]
+        if tag[1] and tag[2] == name:
+            return
+        if not tag[4]:
+            inner = "" if tag[1] else tag[2]
+        start = tag.end()
+
+
 def completion(
-    body: dict[str, Any], content: str | None, behaviour: Behaviour, number: int, **message: Any
+    body: dict[str, Any], content: Any, behaviour: Behaviour, number: int, **message: Any
 ) -> dict[str, Any]:
     """A chat.completion object."""
     system, user = texts_of(body)
@@ -127,11 +175,13 @@ def completion(
 def spoilt(kind: str, body: dict[str, Any], behaviour: Behaviour, number: int) -> dict[str, Any]:
     """An answer of status 200 that is a valid completion without a valid verdict."""
     fields = good_fields(body, behaviour)
-    numbers = [k for k, v in fields.items() if isinstance(v, int | float) and v is not True]
+    numbers = [
+        k for k, v in fields.items() if isinstance(v, int | float) and not isinstance(v, bool)
+    ]
     first = numbers[0] if numbers else "score"
     text = orjson.dumps(fields).decode()
     message: dict[str, Any] = {}
-    content: str | None = text
+    content: Any = text
     if kind == "malformed":
         content = "There are 5 reasons why this is a 9 out of 10."
     elif kind == "null_content":
@@ -145,7 +195,8 @@ def spoilt(kind: str, body: dict[str, Any], behaviour: Behaviour, number: int) -
     elif kind == "wrong_schema":
         content = orjson.dumps(fields | {first: "very good"}).decode()
     elif kind == "out_of_range":
-        content = orjson.dumps(fields | {first: 17}).decode()
+        # Below, as "at least A" has no other side.
+        content = orjson.dumps(fields | {first: -1_000_000}).decode()
     elif kind == "nan":
         content = re.sub(rf'"{first}":[^,}}]+', f'"{first}":NaN', text)
     elif kind == "missing_score":
@@ -153,7 +204,7 @@ def spoilt(kind: str, body: dict[str, Any], behaviour: Behaviour, number: int) -
     elif kind == "surrogate":
         content = text.replace("It was looked at", "It was \\ud800 looked at")
     elif kind == "parts":
-        content = [{"type": "text", "text": text[:9]}, {"type": "text", "text": text[9:]}]  # type: ignore[assignment]
+        content = [{"type": "text", "text": text[:9]}, {"type": "text", "text": text[9:]}]
     elif kind == "fenced":
         content = f"```json\n{text}\n```"
     elif kind == "wrapped":
@@ -168,11 +219,21 @@ def spoilt(kind: str, body: dict[str, Any], behaviour: Behaviour, number: int) -
     return found
 
 
+def error_object(
+    words: str,
+    kind: str = "invalid_request_error",
+    code: str | None = None,
+    param: str | None = None,
+) -> dict[str, Any]:
+    """An error as OpenAI writes it."""
+    return {"error": {"message": words, "type": kind, "param": param, "code": code}}
+
+
 def draw(faults: dict[str, float], seed: int, body: bytes, seen: int) -> str | None:
     """The fault of the `seen`-th request with this body, the same in every run."""
     if not faults:
         return None
-    dice = random.Random(f"{seed}:{hash_of(body)}:{seen}").random()
+    dice = random.Random(f"{seed}:{body.hex()}:{seen}").random()
     for name, share in faults.items():
         dice -= share
         if dice < 0:
@@ -180,8 +241,6 @@ def draw(faults: dict[str, float], seed: int, body: bytes, seen: int) -> str | N
     return None
 
 
-def hash_of(body: bytes) -> str:
+def hash_of(body: bytes) -> bytes:
     """A short name of a body."""
-    import zlib
-
-    return f"{zlib.crc32(body):08x}{len(body):x}"
+    return blake2b(body, digest_size=16).digest()

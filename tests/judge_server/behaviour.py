@@ -7,6 +7,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+SPOILT = {
+    "malformed", "no_choices", "null_content", "refusal", "content_filter", "length",
+    "wrong_schema", "out_of_range", "nan", "missing_score", "fenced", "wrapped", "false_quote",
+    "no_quote", "surrogate", "parts",
+}  # fmt: skip
+"""Faults of a completion: status 200, the verdict within is not what it should be."""
+STATUSES = {"429": 429, "429_retry_after": 429, "500": 500, "503": 503, "408": 408, "529": 529}
+BROKEN = {
+    "reset", "hang", "half_body", "drip", "html", "truncated_json", "empty", "error_200",
+}  # fmt: skip
+"""Faults of the transport, or of something between server and client."""
+BATCH_FAULTS = {
+    "upload_500", "create_500", "create_500_after_commit", "create_reset_after_commit",
+    "retrieve_500", "list_500", "content_500",
+}  # fmt: skip
+"""How many times each happens, on the first calls; then no more."""
+
 
 @dataclass
 class Behaviour:
@@ -48,7 +65,16 @@ class Behaviour:
     batch_fails: str | None = None
     batch_max_requests: int = 50_000
     batch_max_bytes: int = 200_000_000
-    create_500_after_commit: int = 0
+    batch_faults: dict[str, int] = field(default_factory=dict)
+    create_500_after_commit: int = 0  # the same as in `batch_faults`
+
+    def __post_init__(self) -> None:
+        named = {*self.faults, *self.fault_plan, self.fault_always} - {None}
+        unknown = named - SPOILT - BROKEN - set(STATUSES) | set(self.batch_faults) - BATCH_FAULTS
+        if unknown:
+            raise ValueError(f"no such fault: {sorted(unknown)}")
+        if self.create_500_after_commit:
+            self.batch_faults["create_500_after_commit"] = self.create_500_after_commit
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Behaviour:

@@ -11,35 +11,30 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.judge_server.answers import completion, draw, good_fields, spoilt, texts_of
+from tests.judge_server.answers import (
+    completion,
+    draw,
+    error_object,
+    good_fields,
+    hash_of,
+    spoilt,
+    texts_of,
+)
 from tests.judge_server.batches import Batches
-from tests.judge_server.behaviour import Behaviour
-
-_SPOILT = {
-    "malformed", "no_choices", "null_content", "refusal", "content_filter", "length",
-    "wrong_schema", "out_of_range", "nan", "missing_score", "fenced", "wrapped", "false_quote",
-    "no_quote", "surrogate", "parts",
-}  # fmt: skip
-_STATUSES = {"429": 429, "429_retry_after": 429, "500": 500, "503": 503, "408": 408, "529": 529}
+from tests.judge_server.behaviour import SPOILT, STATUSES, Behaviour
 
 
-class Server:
-    """The handlers and what they remember."""
+class Tally:
+    """What was asked since the last reset. A request that began before it counts in the old one."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
-        self.behaviour = behaviour
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget everything that was asked."""
+    def __init__(self, server: Server) -> None:
         self.total = self.billed = self.in_flight = self.max_in_flight = self.duplicates = 0
         self.statuses: Counter[str] = Counter()
         self.paths: Counter[str] = Counter()
         self.seen: Counter[bytes] = Counter()
         self.paid: set[bytes] = set()
         self.requests: list[dict[str, Any]] = []
-        self.recent: deque[float] = deque()
-        self.batches = Batches(self)
+        self.batches = Batches(server)
 
     def counts(self) -> dict[str, Any]:
         """What `JudgeServer.counts` gives."""
@@ -53,89 +48,121 @@ class Server:
             **self.batches.counts(),
         }
 
+    def answered(self, status: int, key: bytes, *, whole: bool) -> None:
+        """An answer went out."""
+        self.statuses[str(status)] += 1
+        if status == 200 and whole:
+            self.billed += 1
+            self.duplicates += key in self.paid
+            self.paid.add(key)
+
+
+class Server:
+    """The handlers, how they should behave, and what they remember."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        self.tally = Tally(self)
+        self._recent: deque[float] = deque()
+        self._planned = 0
+
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """POST /v1/chat/completions."""
         raw = await request.read()
-        self.total += 1
-        number = self.total
-        self.in_flight += 1
-        self.max_in_flight = max(self.max_in_flight, self.in_flight)
-        entry: dict[str, Any] | None = None
+        tally = self.tally
+        tally.total += 1
+        tally.paths["POST /v1/chat/completions"] += 1
+        tally.in_flight += 1
+        tally.max_in_flight = max(tally.max_in_flight, tally.in_flight)
+        try:
+            return await self._chat(request, raw, tally)
+        finally:
+            tally.in_flight -= 1
+
+    async def _chat(self, request: web.Request, raw: bytes, tally: Tally) -> web.StreamResponse:
+        number = tally.total
+        key = hash_of(raw)
+        seen = tally.seen[key] = tally.seen[key] + 1
         try:
             body = orjson.loads(raw)
-            seen = self.seen[raw] = self.seen[raw] + 1
-            if self.behaviour.record:
-                entry = self._entry(request, body)
-            status, found, fault = self._decide(request, body, raw, seen, number)
-            if entry is not None:
-                entry["fault"] = fault
-            if self.behaviour.delay:
-                await asyncio.sleep(self.behaviour.delay)
-            response = await self._answer(request, status, found, fault)
-            if entry is not None:
-                entry["status"] = status
-            self.statuses[str(status)] += 1
-            if status == 200 and fault not in ("half_body", "drip"):
-                self.billed += 1
-                self.duplicates += raw in self.paid
-                self.paid.add(raw)
-            return response
-        finally:
-            self.in_flight -= 1
-
-    def _entry(self, request: web.Request, body: Any) -> dict[str, Any]:
-        headers = {k.lower(): v for k, v in request.headers.items()}
-        key = headers.pop("authorization", "")
-        entry = {
-            "at": time.time(),
-            "path": request.path,
-            "headers": headers,
-            "authorization_sha256": hashlib.sha256(key.encode()).hexdigest(),
-            "body": body,
-            "status": None,
-            "fault": None,
-        }
-        self.requests.append(entry)
-        return entry
+        except orjson.JSONDecodeError:
+            body = None
+        entry: dict[str, Any] = {}
+        if self.behaviour.record:
+            entry = _entry(request, body)
+            tally.requests.append(entry)
+        status, found, fault = self._decide(request, body, key, seen, number)
+        entry["fault"] = fault
+        if self.behaviour.delay:
+            await asyncio.sleep(self.behaviour.delay)
+        if fault == "hang":
+            while not _gone(request):
+                await asyncio.sleep(0.05)
+        if fault == "reset" and request.transport is not None:
+            request.transport.abort()
+        if fault in ("hang", "reset") or _gone(request):
+            raise asyncio.CancelledError
+        response = await self._answer(request, status, found, fault, number)
+        entry["status"] = status
+        tally.answered(status, key, whole=fault != "half_body")
+        return response
 
     def _decide(
-        self, request: web.Request, body: dict[str, Any], raw: bytes, seen: int, number: int
+        self, request: web.Request, body: Any, key: bytes, seen: int, number: int
     ) -> tuple[int, Any, str | None]:
+        b = self.behaviour
+        fault = None
+        if b.fault_plan:
+            # By arrival, whatever becomes of the request.
+            self._planned += 1
+            if self._planned <= len(b.fault_plan):
+                fault = b.fault_plan[self._planned - 1]
         refused = self._refused(request, body)
         if refused is not None:
             return *refused, None
-        b = self.behaviour
-        if b.fault_plan and number <= len(b.fault_plan):
-            fault = b.fault_plan[number - 1]
-        else:
-            fault = b.fault_always or draw(b.faults, b.seed, raw, seen)
+        if not b.fault_plan:
+            fault = b.fault_always or draw(b.faults, b.seed, key, seen)
         limit = body.get("max_tokens") or body.get("max_completion_tokens") or 1 << 30
         if fault is None and b.length_below is not None and limit < b.length_below:
             fault = "length"
-        if fault in _STATUSES:
-            return _STATUSES[fault], error_object("try again later", "server_error"), fault
-        if fault in _SPOILT:
+        if fault in STATUSES:
+            status = STATUSES[fault]
+            if status == 429:
+                code = "rate_limit_exceeded"
+                return 429, error_object("Rate limit reached, try later", "requests", code), fault
+            return status, error_object("try again later", "server_error"), fault
+        if fault in SPOILT:
             return 200, spoilt(fault, body, b, number), fault
         content = orjson.dumps(good_fields(body, b)).decode()
         return 200, completion(body, content, b, number), fault
 
-    def _refused(self, request: web.Request, body: dict[str, Any]) -> tuple[int, Any] | None:
+    def _refused(self, request: web.Request, body: Any) -> tuple[int, Any] | None:
         b = self.behaviour
-        if b.require_key and request.headers.get("Authorization") != f"Bearer {b.require_key}":
-            said = request.headers.get("Authorization", "")
-            return 401, error_object(f"Incorrect API key provided: {said}", code="invalid_api_key")
+        wrong_key = self.wrong_key(request)
+        if wrong_key is not None:
+            return 401, wrong_key
         if b.status is not None:
             return b.status, error_object(f"status {b.status} is all there is")
         if b.quota:
             return 429, error_object("You exceeded your current quota", code="insufficient_quota")
+        if not isinstance(body, dict) or not body.get("model") or not body.get("messages"):
+            return 400, error_object("We could not parse the JSON body of your request.")
         if b.models is not None and body["model"] not in b.models:
             words = f"The model `{body['model']}` does not exist or you do not have access to it."
             return 404, error_object(words, code="model_not_found")
-        if b.max_concurrent is not None and self.in_flight > b.max_concurrent:
+        if b.max_concurrent is not None and self.tally.in_flight > b.max_concurrent:
             return 429, error_object("too many at once", code="rate_limit_exceeded")
         if b.requests_per_second is not None and self._too_fast(b.requests_per_second):
             return 429, error_object("too many a second", code="rate_limit_exceeded")
         return self.unsupported(body)
+
+    def wrong_key(self, request: web.Request) -> dict[str, Any] | None:
+        """The error for who has not the right key. It repeats the key, as careless servers do."""
+        key = self.behaviour.require_key
+        said = request.headers.get("Authorization", "")
+        if not key or said == f"Bearer {key}":
+            return None
+        return error_object(f"Incorrect API key provided: {said}", code="invalid_api_key")
 
     def unsupported(self, body: dict[str, Any]) -> tuple[int, Any] | None:
         """What is not understood of a request."""
@@ -154,7 +181,7 @@ class Server:
             )
         if kind == "json_object" and not b.json_object:
             words = "response_format is not supported"
-            return 400, error_object(words, param="response_format")
+            return 400, error_object(words, code="unsupported_value", param="response_format")
         for name in b.rejects:
             if name in body:
                 words = f"Unsupported parameter: '{name}' is not supported with this model."
@@ -168,29 +195,21 @@ class Server:
 
     def _too_fast(self, most: float) -> bool:
         now = time.monotonic()
-        while self.recent and self.recent[0] < now - 1.0:
-            self.recent.popleft()
-        if len(self.recent) >= most:
+        while self._recent and self._recent[0] < now - 1.0:
+            self._recent.popleft()
+        if len(self._recent) >= most:
             return True
-        self.recent.append(now)
+        self._recent.append(now)
         return False
 
     async def _answer(
-        self, request: web.Request, status: int, found: Any, fault: str | None
+        self, request: web.Request, status: int, found: Any, fault: str | None, number: int
     ) -> web.StreamResponse:
-        headers = {"x-request-id": f"req_{self.total}", **self.behaviour.rate_headers}
+        headers = {"x-request-id": f"req_{number}", **self.behaviour.rate_headers}
         if fault == "429_retry_after":
             headers["Retry-After"] = f"{self.behaviour.retry_after:g}"
         text = found.encode() if isinstance(found, str) else orjson.dumps(found)
         kind = "text/plain" if isinstance(found, str) else "application/json"
-        if fault == "nan":
-            text = text.replace(b'\\"NaN\\"', b"NaN")
-        if fault == "reset":
-            assert request.transport is not None
-            request.transport.abort()
-            raise asyncio.CancelledError
-        if fault == "hang":
-            await asyncio.sleep(3600)
         if fault in ("half_body", "drip"):
             return await self._slowly(request, text, headers, fault)
         if fault == "error_200":
@@ -211,40 +230,71 @@ class Server:
         await response.prepare(request)
         if fault == "half_body":
             await response.write(text[: len(text) // 2])
-            assert request.transport is not None
-            request.transport.close()
+            if request.transport is not None:
+                request.transport.close()
             return response
         for start in range(0, len(text), 8):
             await response.write(text[start : start + 8])
             await asyncio.sleep(0.3)
         return response
 
-    async def models(self, _: web.Request) -> web.Response:
+    async def models(self, request: web.Request) -> web.Response:
         """GET /v1/models."""
-        named = [{"id": m, "object": "model"} for m in self.behaviour.models or ["any"]]
-        return web.json_response({"object": "list", "data": named})
+        self.tally.paths["GET /v1/models"] += 1
+        wrong_key = self.wrong_key(request)
+        if wrong_key is not None:
+            return self.json(wrong_key, 401)
+        named = [
+            {"id": m, "object": "model", "created": 1_796_000_000, "owned_by": "test"}
+            for m in self.behaviour.models or ["any"]
+        ]
+        return self.json({"object": "list", "data": named})
+
+    def json(self, found: dict[str, Any], status: int = 200) -> web.Response:
+        """An answer of any endpoint but chat."""
+        return web.Response(
+            body=orjson.dumps(found),
+            status=status,
+            headers=self.behaviour.rate_headers,
+            content_type="application/json",
+        )
 
     async def control(self, request: web.Request) -> web.Response:
         """The test's own door."""
         what = request.match_info["what"]
         given = orjson.loads(await request.read() or b"{}")
         if what == "set":
-            self.behaviour = Behaviour.of(given)
+            try:
+                self.behaviour = Behaviour.of(given)
+            except (TypeError, ValueError) as error:
+                return web.Response(text=str(error), status=400)
+            self._planned = 0
+            self._recent.clear()
         elif what == "reset":
-            self.reset()
+            self.tally = Tally(self)
+            self._planned = 0
+            self._recent.clear()
         elif what == "requests":
-            return web.Response(body=orjson.dumps(self.requests[: given.get("limit")]))
-        return web.Response(body=orjson.dumps(self.counts()))
+            return web.Response(body=orjson.dumps(self.tally.requests[: given.get("limit")]))
+        return web.Response(body=orjson.dumps(self.tally.counts()))
 
 
-def error_object(
-    words: str,
-    kind: str = "invalid_request_error",
-    code: str | None = None,
-    param: str | None = None,
-) -> dict[str, Any]:
-    """An error as OpenAI writes it."""
-    return {"error": {"message": words, "type": kind, "param": param, "code": code}}
+def _entry(request: web.Request, body: Any) -> dict[str, Any]:
+    headers = {k.lower(): v for k, v in request.headers.items()}
+    key = headers.pop("authorization", "")
+    return {
+        "at": time.time(),
+        "path": request.path,
+        "headers": headers,
+        "authorization_sha256": hashlib.sha256(key.encode()).hexdigest(),
+        "body": body,
+        "status": None,
+        "fault": None,
+    }
+
+
+def _gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def application(behaviour: Behaviour) -> web.Application:
@@ -254,6 +304,6 @@ def application(behaviour: Behaviour) -> web.Application:
     app.router.add_post("/v1/chat/completions", server.chat)
     app.router.add_get("/v1/models", server.models)
     app.router.add_post("/_control/{what}", server.control)
-    app.router.add_route("*", "/v1/files{tail:.*}", lambda r: server.batches.files(r))
-    app.router.add_route("*", "/v1/batches{tail:.*}", lambda r: server.batches.handle(r))
+    app.router.add_route("*", "/v1/files{tail:.*}", lambda r: server.tally.batches.files(r))
+    app.router.add_route("*", "/v1/batches{tail:.*}", lambda r: server.tally.batches.handle(r))
     return app
