@@ -2,8 +2,7 @@
 
 Turns of a session are not independent, so the session is the unit: each gives one value a metric
 (the mean of its turns), paired with the same session's value in the other run (Miller 2024, "Adding
-Error
-Bars to Evals"). Tests are scipy's, corrections for many metrics statsmodels'.
+Error Bars to Evals"). Tests are scipy's, corrections for many metrics statsmodels'.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from uaef_frames.errors import StoreError
-from uaef_frames.store.run import Run, open_run
+from uaef_frames.store.run import Run, open_run, steady_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -169,7 +168,7 @@ def _values(run: Run) -> pl.DataFrame:
     asked = {name: place for place, name in enumerate(run.info["metrics"])}
     metrics = (
         run.scores.group_by("session_id", "metric")
-        .agg(value=pl.col("score").mean())
+        .agg(value=steady_mean("score"))
         .sort(_place(asked), "session_id")
         .select("session_id", kind=pl.lit("metric"), name="metric", value="value")
     )

@@ -132,13 +132,13 @@ class Run:
         of_session = (
             self.scores.group_by("session_id", "dimension", "metric")
             .agg(
-                value=pl.col("score").mean(),
+                value=steady_mean("score"),
                 scored=pl.col("score").count(),
                 measured=pl.len(),
             )
             .group_by("dimension", "metric")
             .agg(
-                mean=pl.col("value").mean(),
+                mean=steady_mean("value"),
                 lowest=pl.col("value").min(),
                 scored=pl.col("scored").sum(),
                 measured=pl.col("measured").sum(),
@@ -167,7 +167,7 @@ class Run:
         return (
             self.dimensions.group_by("dimension")
             .agg(
-                mean=pl.col("score").mean(),
+                mean=steady_mean("score"),
                 threshold=pl.col("threshold").first(),
                 sessions_scored=pl.col("score").count(),
                 sessions=pl.len(),
@@ -274,6 +274,13 @@ def open_run(path: str | Path) -> Run:
         StoreError: There is no whole run.
     """
     return Run(path)
+
+
+def steady_mean(column: str) -> pl.Expr:
+    """The mean of a group, added up in one order: the same to the last digit in every run, however
+    many threads there are.
+    """
+    return pl.col(column).sort().mean()
 
 
 def config_json(config: dict[str, Any]) -> str:
