@@ -29,7 +29,7 @@ from uaef_frames.evaluation.aggregate import FAILED_VERDICTS, Aggregated, aggreg
 from uaef_frames.evaluation.engine import warn_without_judge
 from uaef_frames.evaluation.plan import Plan, make_plan
 from uaef_frames.evaluation.score import score
-from uaef_frames.evaluation.units import lay_out
+from uaef_frames.evaluation.units import expected_tables, lay_out
 from uaef_frames.ground_truth_files import TruthReader
 from uaef_frames.rows import Reject, rejects_frame
 from uaef_frames.store.joining import JoinReport
@@ -41,6 +41,7 @@ from uaef_frames.version import __version__
 if TYPE_CHECKING:
     from uaef_frames.adapters.base import Adapter
     from uaef_frames.conversations import Conversations
+    from uaef_frames.evaluation.units import Subject
     from uaef_frames.expectations import Expectations
     from uaef_frames.judge.config import Judge
 
@@ -150,7 +151,7 @@ def evaluate_dataset(
             totals.join.add(batch.conversations, expectations)
             subject = lay_out(batch.conversations, expectations)
             found = aggregate(score(subject, plan, asked), subject, plan)
-            pool.then(_write, writer, batch, expectations, found, totals.sessions)
+            pool.then(_write, writer, batch, expectations, subject, found, totals.sessions)
             totals.add(found, batch)
             if progress is not None:
                 progress(totals.lines, index.lines.height)
@@ -286,6 +287,7 @@ def _write(
     writer: RunWriter,
     batch: Batch,
     expectations: Expectations,
+    subject: Subject,
     found: Aggregated,
     first_session: int,
 ) -> None:
@@ -301,6 +303,8 @@ def _write(
         "scores", found.scores.sort("session_unit", maintain_order=True).with_columns(run)
     )
     writer.append("dimensions", found.dimensions.with_columns(run))
+    for name, rows in expected_tables(subject).items():
+        writer.append(name, rows)
     labels = expectations.session_expectations.select("session_id", "labels")
     rejected = Counter(r.session_id for r in batch.rejects if r.session_id is not None)
     spoilt = pl.DataFrame(

@@ -248,6 +248,38 @@ class Runs(dy.Schema):
     pass_rate = dy.Float64(nullable=True, description="Passed sessions / sessions.")
 
 
+class Metrics(dy.Schema):
+    """One row a metric: its scores in the run, each session counting once."""
+
+    run_id = dy.String(primary_key=True, description="The run.")
+    metric = dy.String(primary_key=True, description="The metric's name.")
+    dimension = dy.String(description="The dimension it counts in.")
+    mean = dy.Float64(
+        nullable=True, description="Mean over scored sessions of the mean of their turns."
+    )
+    sd = dy.Float64(
+        nullable=True,
+        description="Standard deviation over scored sessions (n - 1); null: fewer than two.",
+    )
+    lowest = dy.Float64(nullable=True, description="The lowest session.")
+    sessions_scored = dy.Int64(min=0, description="Sessions with a score.")
+    sessions = dy.Int64(min=0, description="Sessions it was asked of.")
+    scored = dy.Int64(min=0, description="Rows of `scores` with a score.")
+    measured = dy.Int64(min=0, description="Rows of `scores`.")
+    why_null = dy.String(
+        nullable=True, description="The most frequent warning of rows without a score."
+    )
+
+
+class Expected(dy.Schema):
+    """One row a turn, or (turn_id null) conversation, of which something was expected."""
+
+    session_id = dy.String(description=_SESSION)
+    turn_id = dy.Int64(nullable=True, description="null: the conversation as a whole.")
+    expected_output = dy.String(nullable=True, description="null: nothing is said.")
+    tools_stated = dy.Bool(description="false: nothing is said about tools.")
+
+
 class Rejects(dy.Schema):
     """One row an input record that could not be used."""
 
@@ -267,6 +299,9 @@ RUN_TABLES: Mapping[str, type[dy.Schema]] = {
     "scores": Scores,
     "dimensions": Dimensions,
     "sessions": Sessions,
+    "metrics": Metrics,
+    "expected": Expected,
+    "expected_tool_calls": ExpectedToolCalls,
     "runs": Runs,
     "rejects": Rejects,
 }

@@ -108,6 +108,25 @@ def lay_out(
     return Subject(tables, whole, _length_warnings(turns, expectations))
 
 
+def expected_tables(subject: Subject) -> dict[str, pl.DataFrame]:
+    """`expected` and `expected_tool_calls` as a run keeps them: by the numbers of its own turns."""
+    tables = subject.tables
+    columns = ["session_unit", "unit", "session_id", "turn_id", "expected_output"]
+    whole = tables.sessions.with_columns(
+        session_unit=pl.col("unit"), turn_id=pl.lit(None, dtype=pl.Int64)
+    )
+    units = pl.concat([tables.turns.select(columns), whole.select(columns)])
+    stated = tables.stated["unit"].implode()
+    told = units.with_columns(tools_stated=pl.col("unit").is_in(stated)).filter(
+        pl.col("tools_stated") | pl.col("expected_output").is_not_null()
+    )
+    calls = tables.expected.join(units, on="unit", how="inner")
+    return {
+        "expected": told.sort("session_unit", "unit"),
+        "expected_tool_calls": calls.sort("session_unit", "unit", "call_index"),
+    }
+
+
 def _sum(column: str) -> pl.Expr:
     """The sum of the known values; null where none is known."""
     return pl.when(pl.col(column).count() > 0).then(pl.col(column).sum())

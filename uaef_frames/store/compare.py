@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from uaef_frames.errors import StoreError
-from uaef_frames.store.run import Run, open_run, steady_mean
+from uaef_frames.store.run import Run, open_run
+from uaef_frames.store.summary import steady_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

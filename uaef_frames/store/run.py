@@ -6,7 +6,6 @@ Reads what `RunWriter` wrote; computes no score.
 from __future__ import annotations
 
 import json
-import re
 from html import escape
 from os import SEEK_END
 from pathlib import Path
@@ -17,22 +16,13 @@ import polars as pl
 from uaef_frames import schemas
 from uaef_frames.errors import StoreError
 from uaef_frames.store.manifest import Manifest
+from uaef_frames.store.summary import interval, steady_mean, summarise
+from uaef_frames.store.views import VIEWS, connect
 
 if TYPE_CHECKING:
     import duckdb
 
     from uaef_frames.store.joining import JoinReport
-
-_SESSION_SCORES = """
-    select run_id, session_id, metric, dimension, avg(score) as score,
-           count(score) as scored, count(*) as measured
-    from scores group by all
-"""
-_TURN_SCORES = """
-    select s.*, t.turn_index, t.query, t.response
-    from scores s join turns t using (session_id, turn_id)
-"""
-
 
 _ONE_SELECT = "only one SELECT at a time; the run is read-only"
 _MAGIC = b"PAR1"
@@ -42,8 +32,10 @@ _MAGIC = b"PAR1"
 class Run:
     """One evaluated dataset.
 
-    `turns`, `messages`, `tool_calls`, `handoffs`, `scores`, `dimensions`, `sessions`, `runs` and
-    `rejects` are polars LazyFrames over its Parquet files (columns: `uaef_frames.schemas`).
+    `turns`, `messages`, `tool_calls`, `handoffs`, `scores`, `dimensions`, `sessions`, `metrics`,
+    `expected`, `expected_tool_calls`, `runs` and `rejects` are polars LazyFrames over its Parquet
+    files (columns: FORMAT.md, `uaef_frames.schemas`). What a run of an earlier version did not hold
+    yet is empty, or null.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -99,6 +91,23 @@ class Run:
         return self._scan("sessions")
 
     @property
+    def metrics(self) -> pl.LazyFrame:
+        """One row a metric."""
+        if "metrics" in self.manifest.tables:
+            return self._scan("metrics")
+        return summarise(self.scores, self.run_id).lazy()
+
+    @property
+    def expected(self) -> pl.LazyFrame:
+        """One row a turn or conversation of which something was expected."""
+        return self._scan("expected")
+
+    @property
+    def expected_tool_calls(self) -> pl.LazyFrame:
+        """One row an expected call."""
+        return self._scan("expected_tool_calls")
+
+    @property
     def runs(self) -> pl.LazyFrame:
         """One row: this run."""
         return self._scan("runs")
@@ -122,41 +131,31 @@ class Run:
         return None if held is None else JoinReport.from_json(held)
 
     def summary(self) -> pl.DataFrame:
-        """One row a metric: dimension, metric, mean, lowest, scored, measured, why_null.
+        """One row a metric: dimension, metric, mean, low, high, lowest, scored, measured, why_null.
 
-        `mean` is over sessions (each counts once: the mean of its turns), `lowest` the lowest
+        `mean` is over sessions (each counts once: the mean of its turns) with its 95 % interval,
+        `low` to `high` (Student's t; null for fewer than two sessions); `lowest` is the lowest
         session. `scored` of `measured` turns (sessions, for session metrics) have a score;
         `why_null` is the most frequent reason of those that have none.
         """
         asked = {name: place for place, name in enumerate(self.info["metrics"])}
-        of_session = (
-            self.scores.group_by("session_id", "dimension", "metric")
-            .agg(
-                value=steady_mean("score"),
-                scored=pl.col("score").count(),
-                measured=pl.len(),
-            )
-            .group_by("dimension", "metric")
-            .agg(
-                mean=steady_mean("value"),
-                lowest=pl.col("value").min(),
-                scored=pl.col("scored").sum(),
-                measured=pl.col("measured").sum(),
-            )
-        )
-        reasons = (
-            self.scores.filter(pl.col("warning").is_not_null())
-            .group_by("metric", "warning")
-            .len()
-            .sort("len", "warning", descending=[True, False])
-            .group_by("metric", maintain_order=True)
-            .agg(why_null=pl.col("warning").first())
-        )
+        low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
         return (
-            of_session.join(reasons, on="metric", how="left")
-            .with_columns(place=pl.col("metric").replace_strict(asked, default=len(asked)))
-            .sort("place")
-            .drop("place")
+            self.metrics.with_columns(
+                place=pl.col("metric").replace_strict(asked, default=len(asked))
+            )
+            .sort("place", "metric")
+            .select(
+                "dimension",
+                "metric",
+                "mean",
+                low.clip(0, 1).alias("low"),
+                high.clip(0, 1).alias("high"),
+                "lowest",
+                "scored",
+                "measured",
+                "why_null",
+            )
             .collect()
         )
 
@@ -190,9 +189,8 @@ class Run:
     def sql(self, query: str) -> pl.DataFrame:
         """Ask DuckDB: one SELECT over the run's tables.
 
-        The tables are views by their names; `turn_scores` (scores beside query and response) and
-        `session_scores` (the mean of each metric in each session) are there too. Nothing can be
-        written, and no other file can be read.
+        The tables are views by their names, and the ready views of a store are there too (see
+        `Store.sql`). Nothing can be written, and no other file can be read.
 
         Raises:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
@@ -217,24 +215,19 @@ class Run:
         return self._folder / f"{table}.parquet"
 
     def _scan(self, table: str) -> pl.LazyFrame:
-        return pl.scan_parquet(self._file(table), glob=False)
+        columns = schemas.columns(schemas.RUN_TABLES[table])
+        if table not in self.manifest.tables:
+            return pl.LazyFrame(schema=columns)
+        held = pl.scan_parquet(self._file(table), glob=False)
+        there = held.collect_schema()
+        lacking = {n: pl.lit(None, dtype=t) for n, t in columns.items() if n not in there}
+        return held.with_columns(**lacking) if lacking else held
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
-            import duckdb
-
-            files = [str(self._file(t)) for t in schemas.RUN_TABLES]
-            patterns = [re.sub(r"[*?[]", r"[\g<0>]", file) for file in files]
-            connection = duckdb.connect(":memory:")
-            connection.execute("set allowed_paths = $1", [[*files, *patterns]])
-            connection.execute("set enable_external_access = false")
-            for table, pattern in zip(schemas.RUN_TABLES, patterns, strict=True):
-                path = pattern.replace("'", "''")
-                connection.execute(f"create view {table} as from read_parquet('{path}')")
-            connection.execute(f"create view session_scores as {_SESSION_SCORES}")
-            connection.execute(f"create view turn_scores as {_TURN_SCORES}")
-            connection.execute("set lock_configuration = true")
-            self._connection = connection
+            self._connection = connect(
+                {self.manifest.run_id: self._folder}, {*schemas.RUN_TABLES, *VIEWS}
+            )
         return self._connection
 
 
@@ -274,13 +267,6 @@ def open_run(path: str | Path) -> Run:
         StoreError: There is no whole run.
     """
     return Run(path)
-
-
-def steady_mean(column: str) -> pl.Expr:
-    """The mean of a group, added up in one order: the same to the last digit in every run, however
-    many threads there are.
-    """
-    return pl.col(column).sort().mean()
 
 
 def config_json(config: dict[str, Any]) -> str:

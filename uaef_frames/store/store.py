@@ -18,7 +18,7 @@ from uaef_frames import schemas
 from uaef_frames.errors import StoreError
 from uaef_frames.store.manifest import MANIFEST, Manifest
 from uaef_frames.store.run import Run, select_only
-from uaef_frames.store.views import VIEWS
+from uaef_frames.store.views import VIEWS, connect, needed, statements
 
 if TYPE_CHECKING:
     import duckdb
@@ -108,13 +108,14 @@ class Store:
 
         Every table has a `run_id`; tables of older runs with fewer columns are read with nulls.
         Ready views: turn_scores, session_scores, metric_summary, worst_turns, session_timeline,
-        judge_spend. Nothing can be written, and no file outside the runs can be read.
+        judge_spend, tool_confusion. Nothing can be written, and no file outside the runs can be
+        read.
 
         Raises:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
         """
         # To open every table of every run takes longer than most answers: those named will do.
-        connection = self._connect(_needed(query))
+        connection = connect(self._folders(), needed(query))
         try:
             return select_only(connection, query)
         finally:
@@ -122,20 +123,12 @@ class Store:
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with the store's views; it sees the runs that are whole now."""
-        return self._connect({*schemas.RUN_TABLES, *VIEWS})
+        return connect(self._folders(), {*schemas.RUN_TABLES, *VIEWS})
 
-    def _connect(self, wanted: set[str]) -> duckdb.DuckDBPyConnection:
-        import duckdb
-
-        names = self.run_ids
-        connection = duckdb.connect(":memory:")
-        files = [str(self._folder / n / f"{t}.parquet") for n in names for t in schemas.RUN_TABLES]
-        connection.execute("set allowed_paths = $1", [files])
-        connection.execute("set enable_external_access = false")
-        for statement in self._statements(names, wanted):
-            connection.execute(statement)
-        connection.execute("set lock_configuration = true")
-        return connection
+    def _folders(self) -> dict[str, Path]:
+        """The runs by the ids that their rows carry: a folder may have been renamed."""
+        folders = [self._folder / name for name in self.run_ids]
+        return {Manifest.read(folder).run_id: folder for folder in folders}
 
     def write_attach(self) -> Path:
         """Write `attach.sql`: `duckdb -init runs/attach.sql` opens the store in DuckDB's own
@@ -143,39 +136,12 @@ class Store:
         """
         target = self._folder / ATTACH
         text = "-- The runs of this folder as views; write it anew after new runs.\n" + "".join(
-            f"{s};\n" for s in self._statements(self.run_ids, {*schemas.RUN_TABLES, *VIEWS})
+            f"{s};\n" for s in statements(self._folders(), {*schemas.RUN_TABLES, *VIEWS})
         )
         draft = target.with_name(f".{ATTACH}.{os.getpid()}")
         draft.write_text(text, "utf-8")
         draft.replace(target)
         return target
-
-    def _statements(self, names: list[str], wanted: set[str]) -> list[str]:
-        made = [self._table(table, names) for table in schemas.RUN_TABLES if table in wanted]
-        made += [
-            f"create or replace view {name} as {sql}"
-            for name, sql in VIEWS.items()
-            if name in wanted
-        ]
-        return made
-
-    def _table(self, table: str, names: list[str]) -> str:
-        columns = schemas.columns(schemas.RUN_TABLES[table])
-        files = [self._folder / n / f"{table}.parquet" for n in names]
-        there = [f for f in files if f.exists()]
-        if not there:
-            empty = ", ".join(f"null::{_sql_type(t)} as {n}" for n, t in columns.items())
-            own = "" if "run_id" in columns else "null::varchar as run_id, "
-            return f"create or replace view {table} as select {own}{empty} where false"
-        listed = ", ".join("'" + str(f).replace("'", "''") + "'" for f in there)
-        source = f"read_parquet([{listed}], union_by_name = true"
-        if "run_id" in columns:
-            return f"create or replace view {table} as from {source})"
-        name = "regexp_extract(filename, '([^/\\\\]+)[/\\\\][^/\\\\]+$', 1)"
-        return (
-            f"create or replace view {table} as select {name} as run_id, * exclude (filename) "
-            f"from {source}, filename = true)"
-        )
 
     def __repr__(self) -> str:
         return f"Store({self.path}: {len(self.run_ids)} runs)"
@@ -190,22 +156,3 @@ class Store:
 def open_store(path: str | Path = "runs") -> Store:
     """The store in a folder; one that is not there yet holds no run."""
     return Store(path)
-
-
-def _needed(query: str) -> set[str]:
-    """The tables and views that a query names, and those that these are made of."""
-    words = set(re.findall(r"[a-z_]+", query.lower()))
-    needed = words & {*schemas.RUN_TABLES, *VIEWS}
-    for name in reversed(VIEWS):
-        if name in needed:
-            needed |= set(re.findall(r"[a-z_]+", VIEWS[name])) & {*schemas.RUN_TABLES, *VIEWS}
-    return needed
-
-
-def _sql_type(kind: pl.DataType) -> str:
-    if isinstance(kind, pl.List):
-        return f"{_sql_type(kind.inner)}[]"  # pyright: ignore[reportArgumentType]
-    if isinstance(kind, pl.Datetime):
-        return "timestamptz"
-    names = {pl.Int64: "bigint", pl.Float64: "double", pl.Boolean: "boolean"}
-    return next((n for t, n in names.items() if kind == t), "varchar")

@@ -14,16 +14,17 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import polars as pl
+
 from uaef_frames import schemas
 from uaef_frames.arrow import ParquetFile
 from uaef_frames.errors import StoreError
 from uaef_frames.store.manifest import MANIFEST, Manifest
+from uaef_frames.store.summary import summarise
 
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
-
-    import polars as pl
 
 
 _REPEATING = frozenset(
@@ -62,9 +63,9 @@ def new_run_id(name: str | None, now: datetime) -> str:
 class RunWriter:
     """Collects the tables of one run and makes them visible at once.
 
-    Rows go to a hidden folder beside the final one; `commit` adds the manifest (with what stands in
-    `about`), syncs and renames it. Leaving the
-    `with` block without it removes what was written, so that no half run is ever read as whole.
+    Rows go to a hidden folder beside the final one; `commit` adds the table `metrics` and the
+    manifest (with what stands in `about`), syncs and renames it. Leaving the `with` block without
+    it removes what was written, so that no half run is ever read as whole.
 
     Raises:
         StoreError: The folder cannot be made or written.
@@ -109,6 +110,9 @@ class RunWriter:
             StoreError: The disk did not take it, or a run of that id is there already.
         """
         try:
+            self._file("scores").close()
+            scores = pl.scan_parquet(self._draft / "scores.parquet", glob=False)
+            self.append("metrics", summarise(scores, self.run_id))
             for table in schemas.RUN_TABLES:
                 self._file(table).close()
                 _sync(self._draft / f"{table}.parquet")
