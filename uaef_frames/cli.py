@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from uaef_frames.commands import cache_app, runs_app
+from uaef_frames.commands import cache_app, gate, power, runs_app
 from uaef_frames.errors import UaefError
 from uaef_frames.terminal import (
     complain,
@@ -46,6 +46,8 @@ def _judge(words: str, *names: str, **options: Any) -> Any:
 
 app.add_typer(cache_app, name="cache")
 app.add_typer(runs_app, name="runs")
+app.command()(gate)
+app.command()(power)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
@@ -302,11 +304,13 @@ def compare(
     run_b: Annotated[Path, typer.Argument(help="The folder of another.")],
     as_json: Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    unit: Annotated[str, typer.Option(help="What is paired: session, or turn.")] = "session",
+    bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0: t test.")] = 0,
 ) -> None:
     """Compare two runs over the sessions that both have, with intervals and p values."""
     from uaef_frames.store import compare as compared
 
-    found = compared(run_a, run_b)
+    found = compared(run_a, run_b, unit=cast("Any", unit), bootstrap=bootstrap)
     if as_json:
         print_json({"table": found.table.to_dicts(), "notes": found.notes})
     elif markdown:

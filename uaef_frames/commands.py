@@ -1,5 +1,5 @@
-"""Sub-commands of the command line: `runs` over a store, `cache` over the verdicts that are
-kept.
+"""Commands beside scoring: `runs` over a store, `gate` and `power` over comparisons, `cache` over
+the verdicts that are kept.
 """
 
 from __future__ import annotations
@@ -150,3 +150,98 @@ def runs_sql(
         print_json(frame.to_dicts())
     else:
         print_table(frame)
+
+
+@runs_app.command("export")
+def runs_export(
+    run: Annotated[str, typer.Argument(help="Its id, or as much of it as only one has.")],
+    path: Annotated[Path, typer.Argument(help="An .xlsx file, or a folder for csv files.")],
+    store: Folder = Path("runs"),
+) -> None:
+    """Write a run's tables for people: a workbook, or csv files."""
+    from uaef_frames.export import export_run
+    from uaef_frames.store import open_store
+
+    print_line(f"{export_run(open_store(store).run(run), path)}")
+
+
+@runs_app.command("history")
+def runs_history(
+    metric: Annotated[str, typer.Argument(help="A metric, a dimension, or overall.")] = "overall",
+    store: Folder = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """A score over time, with its 95 % interval: one row a run."""
+    from uaef_frames.store import open_store
+
+    found = open_store(store).history(metric)
+    if as_json:
+        print_json(found.to_dicts())
+    else:
+        print_table(found)
+
+
+@runs_app.command("attach")
+def runs_attach(store: Folder = Path("runs")) -> None:
+    """Write attach.sql, with which DuckDB's own shell opens the store."""
+    from uaef_frames.store import open_store
+
+    print_line(f"duckdb -init {open_store(store).write_attach()}")
+
+
+def gate(
+    run: Annotated[Path, typer.Argument(help="The folder of the run to pass.")],
+    against: Annotated[Path | None, typer.Option(help="The folder of the run before.")] = None,
+    fail_if: Annotated[
+        list[str] | None, typer.Option(help='Such as "accuracy drops 0.02 with p<0.05".')
+    ] = None,
+    fail_under: Annotated[
+        list[str] | None, typer.Option(help="Such as overall=0.7: a metric, dimension or overall.")
+    ] = None,
+    rules: Annotated[
+        Path | None, typer.Option(help="A YAML file with fail_if and fail_under.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML there.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write a Markdown table there.")] = None,
+    annotations: Annotated[
+        bool, typer.Option("--annotations", help="Print GitHub annotations.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Hold a run against rules; 1 if one is not passed."""
+    from uaef_frames.store import gate as held
+
+    found = held(
+        run, against=against, fail_if=fail_if or (), fail_under=fail_under or (), rules=rules
+    )
+    if junit is not None:
+        junit.write_text(found.to_junit(), "utf-8")
+    if markdown is not None:
+        markdown.write_text(found.to_markdown(), "utf-8")
+    if as_json:
+        print_json({"passed": found.passed, "checks": found.table.to_dicts()})
+    elif annotations:
+        for line in found.annotations().splitlines():
+            print_line(line)
+    else:
+        print_table(found.table)
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def power(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    metric: Annotated[str, typer.Argument(help="A metric, a dimension, or overall.")],
+    difference: Annotated[float, typer.Argument(help="The difference to be seen, such as 0.02.")],
+    against: Annotated[
+        Path | None, typer.Option(help="Another run: their differences tell how much they vary.")
+    ] = None,
+    chance: Annotated[float, typer.Option("--power", help="The chance to see it.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="The p value below which it is seen.")] = 0.05,
+) -> None:
+    """How many sessions a comparison needs to see a difference."""
+    from uaef_frames.store import compare, open_run
+    from uaef_frames.store import power as needed
+
+    opened = open_run(run) if against is None else compare(against, run)
+    print_line(str(needed(opened, metric, difference, power=chance, alpha=alpha)))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.helpers import payload
 from tests.store.test_run import rows
-from uaef_frames import StoreError, compare, evaluate_dataset
+from uaef_frames import ConfigError, StoreError, compare, evaluate_dataset
 from uaef_frames.cli import app
 from uaef_frames.store.compare import _tested
 from uaef_frames.store.run import Run
@@ -25,21 +25,21 @@ def run_of(
     folder: Path, name: str, scores: dict[str, list[float | None]], metric: str = "accuracy"
 ) -> Run:
     """A run with those scores of one metric, by session and turn."""
+    held: dict[str, list[dict[str, Any]]] = {"scores": [], "sessions": [], "dimensions": []}
+    for sid, values in scores.items():
+        held["scores"] += [
+            {"run_id": name, "session_id": sid, "turn_id": t, "metric": metric,
+             "dimension": "D", "score": v, "warning": None if v is not None else "api_error"}
+            for t, v in enumerate(values, 1)
+        ]  # fmt: skip
+        known = [v for v in values if v is not None]
+        mean = float(np.mean(known)) if known else None
+        one = {"run_id": name, "session_id": sid, "num_turns": len(values)}
+        held["sessions"].append({**one, "overall_score": mean})
+        held["dimensions"].append({**one, "dimension": "D", "score": mean})
     with RunWriter(folder, name) as writer:
-        for sid, values in scores.items():
-            held = [
-                {"run_id": name, "session_id": sid, "turn_id": t, "metric": metric,
-                 "dimension": "D", "score": v, "warning": None if v is not None else "api_error"}
-                for t, v in enumerate(values, 1)
-            ]  # fmt: skip
-            writer.append("scores", rows("scores", *held))
-            known = [v for v in values if v is not None]
-            mean = float(np.mean(known)) if known else None
-            one = {"run_id": name, "session_id": sid, "num_turns": len(values)}
-            writer.append("sessions", rows("sessions", {**one, "overall_score": mean}))
-            writer.append(
-                "dimensions", rows("dimensions", {**one, "dimension": "D", "score": mean})
-            )
+        for table, made in held.items():
+            writer.append(table, rows(table, *made))
         writer.append("runs", rows("runs", {"run_id": name, "metrics": [metric], "config": "{}"}))
         return Run(writer.commit())
 
@@ -84,6 +84,74 @@ def test_chance_is_called_a_difference_in_one_of_twenty_times() -> None:
     assert 0.03 < hits / 1000 < 0.07
 
 
+def test_two_hundred_comparisons_of_an_agent_with_itself(tmp_path: Path) -> None:
+    dice = np.random.default_rng(4)
+    hits = {"session": 0, "turn": 0}
+    for number in range(200):
+        # Sessions differ much and their turns little; some have many turns, some have few.
+        lengths = dice.integers(1, 9, 25)
+        runs: list[Run] = []
+        for side in "ab":
+            scores = {
+                f"s{n:02}": list(np.clip(0.5 + dice.normal(0, 0.2) + dice.normal(0, 0.05, k), 0, 1))
+                for n, k in enumerate(lengths)
+            }
+            runs.append(run_of(tmp_path, f"{side}{number}", scores))
+        for unit in hits:
+            hits[unit] += compare(*runs, unit=unit).table.row(-1, named=True)["p"] < 0.05  # type: ignore[arg-type]
+    for unit, found in hits.items():
+        assert 0.02 <= found / 200 <= 0.08, (unit, found)
+
+
+def test_turns_are_paired_and_errors_clustered_by_session(tmp_path: Path) -> None:
+    dice = np.random.default_rng(8)
+    a = {f"s{n:02}": list(dice.uniform(0, 0.8, 1 + n % 5)) for n in range(20)}
+    b = {
+        s: [v + by for v in vs]
+        for (s, vs), by in zip(a.items(), dice.normal(0.03, 0.05, 20), strict=True)
+    }
+    runs = run_of(tmp_path, "a", a), run_of(tmp_path, "b", b)
+    row = compare(*runs, unit="turn").table.row(-1, named=True)
+    apart = [[y - x for x, y in zip(a[s], b[s], strict=True)] for s in a]
+    flat = np.concatenate(apart)
+    mean = flat.mean()
+    # Liang and Zeger's sandwich for a mean, with the factor for few clusters.
+    within = sum((np.array(d) - mean).sum() ** 2 for d in apart)
+    error = np.sqrt(within * (20 / 19)) / len(flat)
+    assert (row["n"], row["sessions"]) == (len(flat), 20)
+    assert row["difference"] == pytest.approx(mean)
+    assert row["p"] == pytest.approx(2 * stats.t.sf(abs(mean / error), 19))
+    assert row["high"] == pytest.approx(mean + stats.t.ppf(0.975, 19) * error)
+    # As if turns were independent, the interval would be far too narrow.
+    naive = stats.sem(flat) * stats.t.ppf(0.975, len(flat) - 1)
+    assert row["high"] - mean > 1.5 * naive
+    overall = compare(*runs, unit="turn").table.row(0, named=True)
+    assert overall["n"] == 20
+
+
+def test_the_bootstrap_draws_sessions(tmp_path: Path) -> None:
+    dice = np.random.default_rng(8)
+    a = {f"s{n:02}": list(dice.uniform(0, 0.8, 4)) for n in range(40)}
+    b = {
+        s: [v + by for v in vs]
+        for (s, vs), by in zip(a.items(), dice.normal(0.03, 0.05, 40), strict=True)
+    }
+    runs = run_of(tmp_path, "a", a), run_of(tmp_path, "b", b)
+    t_test = compare(*runs).table.row(-1, named=True)
+    for unit in ("session", "turn"):
+        found = compare(*runs, unit=unit, bootstrap=2000)  # type: ignore[arg-type]
+        row = found.table.row(-1, named=True)
+        assert row["low"] == pytest.approx(t_test["low"], abs=0.004)
+        assert row["high"] == pytest.approx(t_test["high"], abs=0.004)
+        assert row["p"] == pytest.approx(t_test["p"], rel=0.2)
+        assert any("2,000 resamples" in note for note in found.notes)
+        again = compare(*runs, unit=unit, bootstrap=2000)  # type: ignore[arg-type]
+        assert again.table.to_dicts() == found.table.to_dicts()
+    for wrong in ({"bootstrap": 5}, {"unit": "message"}):
+        with pytest.raises(ConfigError):
+            compare(*runs, **wrong)  # type: ignore[arg-type]
+
+
 def test_nulls_change_coverage_and_not_scores(tmp_path: Path) -> None:
     a = {"x": [1.0], "y": [1.0], "z": [0.5], "only": [0.0]}
     b = {"x": [1.0], "y": [None], "z": [0.5], "other": [0.0]}
@@ -91,7 +159,7 @@ def test_nulls_change_coverage_and_not_scores(tmp_path: Path) -> None:
     row = found.table.row(-1, named=True)
     assert (row["n"], row["only_a"], row["only_b"], row["difference"]) == (2, 1, 0, 0.0)
     assert row["p"] is None
-    assert "no session differs" in row["note"]
+    assert "nothing differs" in row["note"]
     assert (found.only_in_a, found.only_in_b) == (["only"], ["other"])
 
 

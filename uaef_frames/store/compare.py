@@ -1,8 +1,10 @@
 """Comparison of two runs over the sessions that both have, with honest uncertainty.
 
 Turns of a session are not independent, so the session is the unit: each gives one value a metric
-(the mean of its turns), paired with the same session's value in the other run (Miller 2024, "Adding
-Error Bars to Evals"). Tests are scipy's, corrections for many metrics statsmodels'.
+(the mean of its turns), paired with the same session's value in the other run; or each turn is
+paired with its like, and standard errors are clustered by session (Miller 2024, "Adding Error Bars
+to Evals"). Tests and the bootstrap are scipy's, clustered errors and corrections for many metrics
+statsmodels'.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ import json
 import warnings
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 import polars as pl
 
-from uaef_frames.errors import StoreError
+from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.store.run import Run, open_run
 from uaef_frames.store.summary import steady_mean
 
@@ -26,8 +28,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+Unit: TypeAlias = Literal["session", "turn"]
+
 _TIE = 1e-9
+_KEYS = ["kind", "name", "session_id", "turn_id"]
 _FEW = 10
+_RESAMPLES = 100
+_BATCH = 4_000_000
+"""Numbers that the bootstrap holds at once."""
 COMPARISON_COLUMNS: Mapping[str, Any] = {
     "kind": pl.String,
     "name": pl.String,
@@ -40,6 +48,7 @@ COMPARISON_COLUMNS: Mapping[str, Any] = {
     "p_holm": pl.Float64,
     "effect_size": pl.Float64,
     "n": pl.Int64,
+    "sessions": pl.Int64,
     "wins": pl.Int64,
     "ties": pl.Int64,
     "losses": pl.Int64,
@@ -55,11 +64,12 @@ class Comparison:
 
     Attributes:
         table: One row for `overall`, each dimension and each metric. Means, `difference` (B - A),
-            its 95 % interval (`low`, `high`) and `p` are over the `n` sessions that have the score
-            in both runs (paired t test). `p_holm` is corrected over the rows of one kind.
-            `effect_size` is the mean difference / its standard deviation. `wins`: sessions where B
-            is higher. `only_a`, `only_b`: sessions scored in one run alone: a change of coverage,
-            not of score.
+            its 95 % interval (`low`, `high`) and `p` are over the `n` pairs of `sessions` sessions
+            that have the score in both runs: a pair is a session (paired t test) or, with
+            `unit="turn"`, a turn (standard errors clustered by session, t with sessions - 1
+            degrees of freedom). `p_holm` is corrected over the rows of one kind. `effect_size` is
+            the mean difference / its standard deviation. `wins`: pairs where B is higher.
+            `only_a`, `only_b`: pairs scored in one run alone: a change of coverage, not of score.
             Where nothing can be said (n < 2, no variation) figures are null and `note` says why.
         sessions: One row a session and metric of both: score_a, score_b, difference.
         only_in_a: Sessions that run B lacks; `only_in_b` the other way round.
@@ -115,63 +125,93 @@ class Comparison:
         return f"<p>{escape(repr(self))}</p>{self.table._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
 
 
-def compare(run_a: Run | str | Path, run_b: Run | str | Path) -> Comparison:
+def compare(
+    run_a: Run | str | Path,
+    run_b: Run | str | Path,
+    *,
+    unit: Unit = "session",
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> Comparison:
     """Hold run B against run A, session by session.
 
+    Args:
+        run_a: The run to start from: a Run or its folder.
+        run_b: The other one.
+        unit: What is paired: "session" (each counts once), or "turn" (each turn of a metric counts
+            once; overall and dimensions stay with the session).
+        bootstrap: Resamples of sessions for the intervals, percentile method; 0: the interval of
+            the t test. p values are those of the t test either way.
+        seed: Of the resamples.
+
     Raises:
+        ConfigError: An argument is none of these.
         StoreError: A run cannot be opened, or they have no session in common.
     """
+    if unit not in ("session", "turn"):
+        raise ConfigError(f'unit is "session" or "turn", not {unit!r}')
+    if bootstrap < 0 or 0 < bootstrap < _RESAMPLES:
+        raise ConfigError(f"bootstrap is 0 or at least {_RESAMPLES} resamples, not {bootstrap}")
     a, b = (r if isinstance(r, Run) else open_run(r) for r in (run_a, run_b))
     ids_a, ids_b = (set(r.sessions.select("session_id").collect()["session_id"]) for r in (a, b))
     if not ids_a & ids_b:
         raise StoreError(f"{a.run_id} and {b.run_id} have no session in common")
-    values_a, values_b = _values(a), _values(b)
+    values_a, values_b = _values(a, unit), _values(b, unit)
     joined = values_a.join(
-        values_b, on=["kind", "name", "session_id"], how="full", coalesce=True, suffix="_b"
+        values_b, on=_KEYS, how="full", coalesce=True, suffix="_b", nulls_equal=True
     ).filter(pl.col("session_id").is_in(list(ids_a & ids_b)))
     order = pl.concat([values_a, values_b]).select("kind", "name").unique(maintain_order=True)
+    parts = joined.partition_by("kind", "name", as_dict=True)
     rows = [
-        _row(kind, name, joined.filter(pl.col("kind") == kind, pl.col("name") == name))
+        _row(kind, name, parts.get((kind, name), joined.clear()), bootstrap, seed)
         for kind, name in order.rows()
     ]
     table = pl.DataFrame(_corrected(rows), schema=dict(COMPARISON_COLUMNS))
     sessions = (
         joined.filter(pl.col("kind") == "metric")
         .drop_nulls(["value", "value_b"])
-        .select(
-            "session_id",
-            metric="name",
-            score_a="value",
-            score_b="value_b",
-            difference=pl.col("value_b") - pl.col("value"),
-        )
+        .group_by("session_id", metric="name")
+        .agg(score_a=steady_mean("value"), score_b=steady_mean("value_b"))
+        .with_columns(difference=pl.col("score_b") - pl.col("score_a"))
         .sort("session_id", "metric")
     )
+    notes = _notes(a, b)
+    if bootstrap:
+        notes.append(f"intervals by bootstrap over sessions, {bootstrap:,} resamples")
     return Comparison(
-        a.run_id,
-        b.run_id,
-        table,
-        sessions,
-        sorted(ids_a - ids_b),
-        sorted(ids_b - ids_a),
-        _notes(a, b),
+        a.run_id, b.run_id, table, sessions, sorted(ids_a - ids_b), sorted(ids_b - ids_a), notes
     )
 
 
-def _values(run: Run) -> pl.DataFrame:
-    """One value a session: overall, each dimension, each metric (the mean of its turns)."""
+def _values(run: Run, unit: Unit) -> pl.DataFrame:
+    """One value a session (metrics by turn: a turn): overall, each dimension, each metric."""
+    none = pl.lit(None, dtype=pl.Int64)
     overall = run.sessions.select(
-        "session_id", kind=pl.lit("overall"), name=pl.lit("overall"), value="overall_score"
+        kind=pl.lit("overall"),
+        name=pl.lit("overall"),
+        session_id="session_id",
+        turn_id=none,
+        value="overall_score",
     )
     dimensions = run.dimensions.select(
-        "session_id", kind=pl.lit("dimension"), name="dimension", value="score"
+        kind=pl.lit("dimension"),
+        name="dimension",
+        session_id="session_id",
+        turn_id=none,
+        value="score",
     )
     asked = {name: place for place, name in enumerate(run.info["metrics"])}
-    metrics = (
-        run.scores.group_by("session_id", "metric")
-        .agg(value=steady_mean("score"))
-        .sort(_place(asked), "session_id")
-        .select("session_id", kind=pl.lit("metric"), name="metric", value="value")
+    scores = run.scores
+    if unit == "session":
+        scores = scores.group_by("session_id", "metric").agg(
+            score=steady_mean("score"), turn_id=none.first()
+        )
+    metrics = scores.sort(_place(asked), "session_id", "turn_id").select(
+        kind=pl.lit("metric"),
+        name="metric",
+        session_id="session_id",
+        turn_id="turn_id",
+        value="score",
     )
     return pl.concat([f.collect() for f in (overall, dimensions, metrics)])
 
@@ -180,14 +220,15 @@ def _place(asked: Mapping[str, int]) -> pl.Expr:
     return pl.col("metric").replace_strict(dict(asked), default=len(asked), return_dtype=pl.Int64)
 
 
-def _row(kind: str, name: str, pairs: pl.DataFrame) -> dict[str, Any]:
-    both = pairs.drop_nulls(["value", "value_b"]).sort("session_id")
+def _row(kind: str, name: str, pairs: pl.DataFrame, resamples: int, seed: int) -> dict[str, Any]:
+    both = pairs.drop_nulls(["value", "value_b"]).sort("session_id", "turn_id")
     a, b = both["value"].to_numpy(), both["value_b"].to_numpy()
     row: dict[str, Any] = dict.fromkeys(COMPARISON_COLUMNS)
     row |= {
         "kind": kind,
         "name": name,
         "n": both.height,
+        "sessions": both["session_id"].n_unique(),
         "only_a": pairs["value"].is_not_null().sum() - both.height,
         "only_b": pairs["value_b"].is_not_null().sum() - both.height,
     }
@@ -203,43 +244,104 @@ def _row(kind: str, name: str, pairs: pl.DataFrame) -> dict[str, Any]:
         "ties": int((np.abs(apart) <= _TIE).sum()),
         "losses": int((apart < -_TIE).sum()),
     }
-    return row | _tested(apart)
+    sessions = both["session_id"].rle_id().to_numpy()
+    row |= _tested(apart, sessions)
+    if resamples and row["low"] is not None:
+        row["low"], row["high"] = _resampled(apart, sessions, resamples, seed)
+    return row
 
 
-def _tested(apart: NDArray[np.float64]) -> dict[str, Any]:
-    from scipy import stats
-
-    if len(apart) < 2:
+def _tested(
+    apart: NDArray[np.float64], sessions: NDArray[np.uint32] | None = None
+) -> dict[str, Any]:
+    """Whether the mean of the differences is zero; `sessions` numbers the session of each, from 0,
+    and None stands for one each.
+    """
+    count = len(apart) if sessions is None else int(sessions[-1]) + 1
+    if count < 2:
         return {"note": "one session: nothing can be said of chance"}
     if float(np.ptp(apart)) <= _TIE:
-        words = "no session differs" if abs(float(apart[0])) <= _TIE else "all differ by the same"
+        words = "nothing differs" if abs(float(apart[0])) <= _TIE else "all differ by the same"
         return {"note": f"{words}: nothing to test"}
+    if sessions is None or count == len(apart):
+        low, high, p = _t_test(apart)
+    else:
+        low, high, p = _clustered(apart, sessions)
+    return {
+        "low": low,
+        "high": high,
+        "p": p,
+        "effect_size": float(apart.mean()) / float(apart.std(ddof=1)),
+        "note": f"fewer than {_FEW} sessions: the interval is rough" if count < _FEW else None,
+    }
+
+
+def _t_test(apart: NDArray[np.float64]) -> tuple[float, float, float]:
+    from scipy import stats
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         one_sample = cast("Callable[..., Any]", stats.ttest_1samp)  # pyright: ignore[reportUnknownMemberType]
         test = one_sample(apart, 0.0)
         interval: Any = test.confidence_interval(0.95)
-    spread = float(apart.std(ddof=1))
-    return {
-        "low": float(interval.low),
-        "high": float(interval.high),
-        "p": float(test.pvalue),
-        "effect_size": float(apart.mean()) / spread,
-        "note": f"fewer than {_FEW} sessions: the interval is rough" if len(apart) < _FEW else None,
-    }
+    return float(interval.low), float(interval.high), float(test.pvalue)
+
+
+def _clustered(
+    apart: NDArray[np.float64], sessions: NDArray[np.uint32]
+) -> tuple[float, float, float]:
+    """The mean as a regression on a constant, with standard errors clustered by session."""
+    from statsmodels.regression import linear_model  # pyright: ignore[reportMissingTypeStubs]
+
+    model = cast("Any", linear_model).OLS(apart, np.ones(len(apart)))
+    fitted = model.fit(cov_type="cluster", cov_kwds={"groups": sessions}, use_t=True)
+    low, high = fitted.conf_int(0.05)[0]
+    return float(low), float(high), float(fitted.pvalues[0])
+
+
+def _resampled(
+    apart: NDArray[np.float64], sessions: NDArray[np.uint32], resamples: int, seed: int
+) -> tuple[float, float]:
+    """The 95 % interval of the mean by bootstrap: whole sessions are drawn, with their pairs."""
+    from scipy import stats
+
+    counts = np.bincount(sessions).astype(np.float64)
+    sums = np.bincount(sessions, weights=apart)
+
+    def mean(total: Any, size: Any, axis: int) -> Any:
+        return total.sum(axis=axis) / size.sum(axis=axis)
+
+    bootstrap = cast("Callable[..., Any]", stats.bootstrap)
+    found = bootstrap(
+        (sums, counts),
+        mean,
+        paired=True,
+        vectorized=True,
+        n_resamples=resamples,
+        batch=max(1, _BATCH // len(sums)),
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return float(found.low), float(found.high)
 
 
 def _corrected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Holm's correction over the rows of each kind."""
+    for kind in ("overall", "dimension", "metric"):
+        mine = [r for r in rows if r["kind"] == kind and r["p"] is not None]
+        for row, p in zip(mine, holm([r["p"] for r in mine]), strict=True):
+            row["p_holm"] = p
+    return rows
+
+
+def holm(values: list[float]) -> list[float]:
+    """P values corrected for their number, after Holm (1979)."""
+    if len(values) < 2:
+        return values
     from statsmodels.stats import multitest  # pyright: ignore[reportMissingTypeStubs]
 
     adjust = cast("Callable[..., Any]", multitest.multipletests)
-    for kind in ("overall", "dimension", "metric"):
-        mine = [r for r in rows if r["kind"] == kind and r["p"] is not None]
-        if mine:
-            for row, p in zip(mine, adjust([r["p"] for r in mine], method="holm")[1], strict=True):
-                row["p_holm"] = float(p)
-    return rows
+    return [float(p) for p in adjust(values, method="holm")[1]]
 
 
 def _notes(a: Run, b: Run) -> list[str]:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from uaef_frames import schemas
-from uaef_frames.errors import StoreError
+from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.store.manifest import MANIFEST, Manifest
 from uaef_frames.store.run import Run, select_only
+from uaef_frames.store.summary import interval
 from uaef_frames.store.views import VIEWS, connect, needed, statements
 
 if TYPE_CHECKING:
@@ -102,6 +103,44 @@ class Store:
         """What is not as it was written, by run; an empty list: all is well."""
         names = self.run_ids if name is None else [self.run(name).run_id]
         return {n: Manifest.read(self._folder / n).problems(self._folder / n) for n in names}
+
+    def history(self, metric: str) -> pl.DataFrame:
+        """A metric, a dimension or "overall" over time: one row a run that has it, oldest first.
+
+        run_id, name, created_at, mean over scored sessions, its 95 % interval (low, high; null for
+        fewer than two), sessions_scored, sessions.
+
+        Raises:
+            ConfigError: No run has it.
+        """
+        if metric == "overall":
+            source = "select run_id, overall_score as score from sessions"
+        else:
+            source = "select run_id, score from dimensions where dimension = $name"
+        query = f"""
+            select run_id, avg(score) as mean, stddev_samp(score) as sd,
+                   count(score) as sessions_scored, count(*) as sessions
+            from ({source}) group by run_id
+            union all
+            select run_id, mean, sd, sessions_scored, sessions from metrics where metric = $name
+        """
+        connection = connect(self._folders(), {"sessions", "dimensions", "metrics"})
+        try:
+            found = connection.sql(query, params={"name": metric}).pl()
+        finally:
+            connection.close()
+        if found.is_empty():
+            raise ConfigError(f"no run in {self.path} has {metric!r}")
+        low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
+        return (
+            self.runs()
+            .select("run_id", "name", "created_at")
+            .join(found, on="run_id", how="inner", maintain_order="left")
+            .with_columns(low=low, high=high)
+            .select(
+                "run_id", "name", "created_at", "mean", "low", "high", "sessions_scored", "sessions"
+            )
+        )
 
     def sql(self, query: str) -> pl.DataFrame:
         """Ask DuckDB: one SELECT over the tables of all runs.

@@ -1,0 +1,208 @@
+"""A gate passes what is as good, stops what is worse, and never passes what was not measured."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.store.test_compare import run_of
+from uaef_frames import ConfigError, StoreError, compare, gate, open_store, power
+from uaef_frames.cli import app
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from uaef_frames import Run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Run, Run]:
+    """B is worse than A by 0.1, give or take."""
+    dice = np.random.default_rng(5)
+    a = {f"s{n:02}": list(dice.uniform(0.5, 0.9, 3)) for n in range(30)}
+    b = {s: [v - 0.1 + dice.normal(0, 0.05) for v in vs] for s, vs in a.items()}
+    return (
+        run_of(tmp_path / "runs", "20261201-000000-a-000001", a),
+        run_of(tmp_path / "runs", "20261202-000000-b-000002", b),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "passed"),
+    [
+        ("accuracy drops 0.02 with p<0.05", False),
+        ("accuracy drops by .02 with p < 0.05", False),
+        ("accuracy drops 0.3 with p<0.05", True),
+        ("accuracy drops with p<0.05", False),
+        ("accuracy drops 0.02", False),
+        ("accuracy rises 0.02 with p<0.05", True),
+        ("accuracy changes 0.05", False),
+        ("overall DROPS 0.02", False),
+        ("D drops 0.02", False),
+        ("politeness drops 0.02", False),
+    ],
+)
+def test_rules_about_a_difference(runs: tuple[Run, Run], rule: str, passed: bool) -> None:
+    found = gate(runs[1], against=runs[0], fail_if=[rule])
+    assert found.passed is passed, found.checks
+    backwards = gate(runs[0], against=runs[1], fail_if=["accuracy drops 0.02 with p<0.05"])
+    assert backwards.passed
+
+
+def test_a_drop_by_chance_passes_with_p_and_not_without(tmp_path: Path) -> None:
+    a = run_of(tmp_path, "a", {f"s{n}": [0.5] for n in range(6)})
+    b = run_of(tmp_path, "b", {f"s{n}": [v] for n, v in enumerate([0, 1, 0, 1, 0, 0.5])})
+    assert gate(b, against=a, fail_if=["accuracy drops 0.02 with p<0.05"]).passed
+    assert not gate(b, against=a, fail_if=["accuracy drops 0.02"]).passed
+
+
+def test_what_cannot_be_tested_is_not_passed(tmp_path: Path) -> None:
+    a = run_of(tmp_path, "a", {f"s{n}": [0.5] for n in range(6)})
+    b = run_of(tmp_path, "b", {f"s{n}": [0.25] for n in range(6)})
+    found = gate(b, against=a, fail_if=["accuracy drops 0.02 with p<0.05"])
+    assert not found.passed
+    assert "nothing to test" in found.checks[0].words
+    none = run_of(tmp_path, "none", {f"s{n}": [None] for n in range(6)})
+    assert not gate(none, against=a, fail_if=["accuracy drops 0.5"]).passed
+    assert not gate(none, fail_under={"overall": 0.0}).passed
+    assert not gate(a, fail_under={"politeness": 0.1}).passed
+
+
+def test_many_rules_are_many_chances_to_be_wrong(runs: tuple[Run, Run]) -> None:
+    alone = gate(runs[1], against=runs[0], fail_if=["accuracy drops 0.02 with p<0.05"])
+    rules = ["accuracy drops 0.02 with p<0.05", "overall drops 0.02 with p<0.05"]
+    both = gate(runs[1], against=runs[0], fail_if=rules)
+    p_alone, p_both = (f.checks[0].words.split("p ")[1].split(")")[0] for f in (alone, both))
+    assert float(p_both) == pytest.approx(2 * float(p_alone), rel=0.02)
+
+
+def test_floors(runs: tuple[Run, Run]) -> None:
+    found = gate(runs[0], fail_under={"overall": 0.6, "accuracy": 0.95, "D": 0.6})
+    assert [c.passed for c in found.checks] == [True, False, True]
+    assert "30 of 30 sessions scored" in found.checks[0].words
+    assert found.against is None
+    assert gate(runs[0], fail_under=["overall=0.6", "accuracy = .6"]).passed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"fail_if": ["accuracy"]},
+        {"fail_if": ["accuracy drops"]},
+        {"fail_if": ["accuracy drops 0.02"]},  # against what?
+        {"fail_under": ["overall"]},
+        {"fail_under": {"overall": "0.7"}},
+    ],
+)
+def test_rules_that_are_none(runs: tuple[Run, Run], wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        gate(runs[0], **wrong)  # type: ignore[arg-type]
+
+
+def test_rules_from_a_file(runs: tuple[Run, Run], tmp_path: Path) -> None:
+    rules = tmp_path / "gate.yaml"
+    rules.write_text("fail_if:\n  - accuracy drops 0.02 with p<0.05\nfail_under:\n  overall: 0.1\n")
+    found = gate(runs[1], against=runs[0], rules=rules)
+    assert [c.passed for c in found.checks] == [True, False]
+    for wrong in ("fail_on: [x]", "[1, 2]", "fail_if: {a: 1}", "fail_under: 3", "a: [", "\0"):
+        rules.write_text(wrong)
+        with pytest.raises(ConfigError):
+            gate(runs[1], against=runs[0], rules=rules)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        gate(runs[1], rules=tmp_path / "none.yaml")
+
+
+def test_on_the_command_line(runs: tuple[Run, Run], tmp_path: Path) -> None:
+    a, b = (str(r.path) for r in runs)
+    junit, markdown = tmp_path / "junit.xml", tmp_path / "gate.md"
+    rule = "accuracy drops 0.02 with p<0.05"
+    base = ["gate", b, "--against", a, "--fail-if", rule, "--fail-under", "overall=0.1"]
+    result = CliRunner().invoke(
+        app, [*base, "--junit", str(junit), "--markdown", str(markdown), "--annotations"]
+    )
+    assert result.exit_code == 1
+    assert result.stdout.startswith(
+        "::error title=uaef-frames%3A accuracy drops 0.02 with p<0.05::"
+    )
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert suite.find("testcase/failure") is not None
+    assert "| ✗ | accuracy drops 0.02 with p\\<0.05 |" in markdown.read_text("utf-8")
+    passing = CliRunner().invoke(app, ["gate", a, "--fail-under", "overall=0.1", "--json"])
+    assert passing.exit_code == 0
+    assert json.loads(passing.stdout)["passed"] is True
+
+
+def test_text_of_others_stays_text(tmp_path: Path) -> None:
+    metric = "a|b <img src=x>\x1b[31m"
+    a = run_of(tmp_path, "a", {f"s{n}": [0.5] for n in range(3)}, metric=metric)
+    found = gate(a, fail_under={metric: 0.9, "x\n::set-env name=A::b": 0.1})
+    ElementTree.fromstring(found.to_junit())
+    assert "<img" not in found.to_markdown().replace("\\<img", "")
+    assert "\x1b" not in found.to_markdown()
+    assert all(line.startswith("::error ") for line in found.annotations().splitlines())
+    assert "<img" not in found._repr_html_()
+
+
+def test_history_is_a_row_a_run(runs: tuple[Run, Run]) -> None:
+    store = open_store(runs[0].path.parent)
+    for name in ("accuracy", "overall", "D"):
+        found = store.history(name)
+        assert found["run_id"].to_list() == [r.run_id for r in runs]
+        first, second = found.rows(named=True)
+        assert first["low"] < first["mean"] < first["high"]
+        assert first["mean"] - second["mean"] == pytest.approx(0.1, abs=0.02)
+        assert first["sessions_scored"] == 30
+    assert first["mean"] == pytest.approx(runs[0].dimension_summary()["mean"].item())
+    with pytest.raises(ConfigError, match="no run"):
+        store.history("politeness")
+    result = CliRunner().invoke(
+        app, ["runs", "history", "accuracy", "--store", str(store.path), "--json"]
+    )
+    assert len(json.loads(result.stdout)) == 2
+
+
+def test_power_is_what_simulation_shows(tmp_path: Path) -> None:
+    dice = np.random.default_rng(2)
+    scores = {f"s{n:03}": [v] for n, v in enumerate(np.clip(dice.normal(0.5, 0.1, 200), 0, 1))}
+    run = run_of(tmp_path, "a", scores)
+    needed = power(run, "accuracy", 0.03)
+    # Two runs of that spread whose scores correlate 0.5 have differences of the same spread.
+    hits = 0
+    for _ in range(2000):
+        apart = dice.normal(0.03, 0.1, needed.sessions)
+        hits += abs(apart.mean() / (apart.std(ddof=1) / np.sqrt(len(apart)))) > 1.99
+    assert hits / 2000 == pytest.approx(0.8, abs=0.04)
+    assert power(run, "accuracy", 0.03, correlation=0.9).sessions < needed.sessions
+    assert power(run, "accuracy", -0.03).sessions == needed.sessions
+    assert power(run, "overall", 0.3).sessions <= 5
+    assert "there are 200" in str(needed)
+
+
+def test_power_of_a_comparison(runs: tuple[Run, Run]) -> None:
+    found = compare(*runs)
+    needed = power(found, "accuracy", 0.05)
+    apart = found.sessions["difference"].to_numpy()
+    assert needed.sd == pytest.approx(apart.std(ddof=1))
+    assert 2 <= needed.sessions < power(found, "accuracy", 0.01).sessions
+    a, b = (str(r.path) for r in runs)
+    result = CliRunner().invoke(app, ["power", b, "accuracy", "0.05", "--against", a])
+    assert f"{needed.sessions} sessions show a difference of 0.05" in result.stdout
+
+
+def test_power_without_anything_to_go_by(tmp_path: Path) -> None:
+    same = run_of(tmp_path, "a", {f"s{n}": [0.5] for n in range(5)})
+    with pytest.raises(StoreError, match="none differs"):
+        power(same, "accuracy", 0.1)
+    for arguments in (("accuracy", 0.0), ("politeness", 0.1), ("accuracy", float("nan"))):
+        with pytest.raises(ConfigError):
+            power(same, *arguments)
+    for more in ({"power": 1.0}, {"alpha": 0.0}, {"correlation": 1.0}):
+        with pytest.raises(ConfigError):
+            power(same, "accuracy", 0.1, **more)
