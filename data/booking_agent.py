@@ -109,7 +109,7 @@ class Script:
             used = step.usage
         if step.usage != "absent":
             message.usage_metadata = _usage(used, step.reasoning)
-        self._charge(step, used, _tokens_of(message))
+        self._charge(step, used)
         return message
 
     def settle(self) -> Spent:
@@ -124,11 +124,10 @@ class Script:
         digest = hashlib.sha256(f"{self.session_id}/{self._calls}".encode()).hexdigest()
         return {"name": name, "args": arguments, "id": f"call_{digest[:16]}", "type": "tool_call"}
 
-    def _charge(self, step: Step, used: tuple[int, int], length: int) -> None:
-        thinking = 0.3 + 0.009 * length if step.seconds is None else step.seconds
+    def _charge(self, step: Step, used: tuple[int, int]) -> None:
         # Tools that one message calls run side by side: the slowest sets the pace.
         tools = max((TOOL_SECONDS.get(c.name, HANDOFF_SECONDS) for c in step.calls), default=0.0)
-        self._spent.seconds += thinking + tools
+        self._spent.seconds += thinking_seconds(step) + tools
         self._spent.input_tokens += used[0]
         self._spent.output_tokens += used[1]
 
@@ -162,6 +161,13 @@ class ScriptedChatModel(BaseChatModel):
         prompt = sum(_tokens_of(m) for m in messages) + TOKENS_PER_TOOL * self.tools
         message = self._script.play(self.agent, prompt)
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def thinking_seconds(step: Step) -> float:
+    """How long the model takes for a step: what the step declares, else as its length suggests."""
+    if step.seconds is not None:
+        return step.seconds
+    return 0.3 + 0.009 * _length(step.text, [(c.name, c.arguments) for c in step.calls])
 
 
 def single_agent(script: Script, world: World, memory: BaseCheckpointSaver[Any]) -> Any:
@@ -232,8 +238,12 @@ def _usage(used: tuple[int, int], reasoning: str) -> UsageMetadata:
 
 def _tokens_of(message: BaseMessage) -> int:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    words = [message.text, *(json.dumps([c["name"], c["args"]], ensure_ascii=False) for c in calls)]
-    return 4 + sum(_tokens(text) for text in words)
+    return _length(message.text, [(c["name"], c["args"]) for c in calls])
+
+
+def _length(text: str, calls: list[tuple[str, dict[str, Any]]]) -> int:
+    words = [text, *(json.dumps(call, ensure_ascii=False) for call in calls)]
+    return 4 + sum(_tokens(word) for word in words)
 
 
 def _tokens(text: str) -> int:

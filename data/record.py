@@ -1,5 +1,7 @@
 """Plays every scripted session on the real graphs and writes the payloads and their ground truth.
 
+Three agents play them: the one that the scripts describe, and two that are worse.
+
 `python data/record.py [--out DIR]` writes the same bytes every time: latency is the sum of what
 each step declares, never a clock's, and random ids are replaced by numbered ones.
 """
@@ -23,10 +25,12 @@ from booking_agent import (
     ScriptError,
     single_agent,
     team,
+    thinking_seconds,
 )
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from scenarios import SESSIONS
+from scenarios.variants import careless, slow
 from travel_world import ProviderDown, World
 
 if TYPE_CHECKING:
@@ -164,9 +168,16 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     # Whoever has tracing on for their own agents does not want these runs in it.
     os.environ["LANGSMITH_TRACING"] = os.environ["LANGCHAIN_TRACING_V2"] = "false"
-    turns = _write(out / "booking.jsonl", recorded_lines(SESSIONS))
+    agents = {
+        "booking": SESSIONS,
+        "booking_careless": [careless(session, thinking_seconds) for session in SESSIONS],
+        "booking_slow": [slow(session, thinking_seconds) for session in SESSIONS],
+    }
+    for agent, played in agents.items():
+        turns = _write(out / f"{agent}.jsonl", recorded_lines(played))
+        print(f"{agent}: {turns} turns")
     sessions = _write(out / "booking_ground_truth.jsonl", map(_json, map(ground_truth, SESSIONS)))
-    print(f"{sessions} sessions, {turns} turns in {out}")
+    print(f"{sessions} sessions in {out}")
 
 
 if __name__ == "__main__":

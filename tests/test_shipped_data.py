@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 DATA = Path(__file__).parent.parent / "data"
-FILES = ("booking.jsonl", "booking_ground_truth.jsonl")
+WORSE = ("booking_careless.jsonl", "booking_slow.jsonl")
+FILES = ("booking.jsonl", *WORSE, "booking_ground_truth.jsonl")
 PAYLOAD_KEYS = [
     "session_id",
     "turn_id",
@@ -137,3 +138,13 @@ def test_the_readme_lists_every_session_as_it_is(
         mistake = f"`{truth['mistake']}`" if truth["mistake"] else "–"
         start = f"| `{sid}` | {len(sessions[sid])} | {truth['scenario']} | {mistake} |"
         assert start in readme, start
+
+
+@pytest.mark.parametrize("name", WORSE)
+def test_the_worse_agents_are_asked_the_same(
+    name: str, sessions: dict[str, list[dict[str, Any]]]
+) -> None:
+    asked = [turn["stream_events"][0] for session in sessions.values() for turn in session]
+    strip = [[m["content"] for m in event["__human__"]["messages"]] for event in asked]
+    others = [row["stream_events"][0]["__human__"]["messages"] for row in rows(name)]
+    assert [[m["content"] for m in messages] for messages in others] == strip
