@@ -17,6 +17,7 @@ PACKAGE = Path(uaef_frames.__file__).parent
 LATE = [
     "altair",
     "duckdb",
+    "great_tables",
     "langchain",
     "langchain_core",
     "langgraph",
@@ -122,9 +123,13 @@ MAY = {
     "judge": ("judge", "schemas", *GROUND),
     # A judge metric is a rubric and what it shows: both are the judge's words.
     "metrics": ("metrics", "judge", "schemas", *GROUND),
+    "terminal": (),
+    # Draws frames; that they come from a run is not its business.
+    "look": ("look", "terminal", *GROUND),
     # Labels of people are sheets, read on the scale that their metric declares.
     "store": (
         "store",
+        "look",
         "metrics",
         "schemas",
         "conversations",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from uaef_frames.commands import cache_app, gate, power, runs_app
+from uaef_frames.commands import cache_app, gate, power, runs_app, session
 from uaef_frames.errors import UaefError
 from uaef_frames.terminal import (
     complain,
@@ -48,6 +48,7 @@ app.add_typer(cache_app, name="cache")
 app.add_typer(runs_app, name="runs")
 app.command()(gate)
 app.command()(power)
+app.command()(session)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
@@ -416,9 +417,11 @@ def print_run(run: Run, *, as_json: bool = False, worst: int = 0) -> None:
             }
         )
         return
+    from uaef_frames.look.tables import marked
+
     print_line(repr(run))
     print_table(run.dimension_summary())
-    print_table(run.summary())
+    print_table(marked(run.summary()))
     if worst:
         print_line("worst turns")
         print_table(run.worst_turns(worst))

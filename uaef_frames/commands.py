@@ -1,5 +1,5 @@
-"""Commands beside scoring: `runs` over a store, `gate` and `power` over comparisons, `cache` over
-the verdicts that are kept.
+"""Commands beside scoring: `runs` over a store, `session` in one run, `gate` and `power` over
+comparisons, `cache` over the verdicts that are kept.
 """
 
 from __future__ import annotations
@@ -227,6 +227,25 @@ def gate(
         print_table(found.table)
     if not found.passed:
         raise typer.Exit(1)
+
+
+def session(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    session_id: Annotated[str, typer.Argument(help="The conversation.")],
+    html: Annotated[Path | None, typer.Option(help="Write a page there instead.")] = None,
+) -> None:
+    """Show one conversation: what was said, called, expected and scored, turn by turn."""
+    from uaef_frames.store import open_run
+
+    view = open_run(run).session(session_id)
+    if html is None:
+        print_line(str(view))
+        return
+    try:
+        print_line(str(view.save(html)))
+    except OSError as error:
+        complain(f"{html} cannot be written: {error}")
+        raise typer.Exit(1) from error
 
 
 def power(

@@ -6,6 +6,7 @@ They are thin handles on rows. Nothing here computes a score or knows where a re
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from html import escape
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
@@ -276,3 +277,44 @@ class EvaluationResult(_Model):
     warnings: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
     timestamp: datetime | None = None
+
+    def __repr__(self) -> str:
+        overall = "nothing scored" if self.overall_score is None else f"{self.overall_score:.3f}"
+        dimensions = "".join(
+            f", {d.dimension_name} {d.aggregate_score:.3f}"
+            for d in self.dimension_results
+            if d.aggregate_score is not None
+        )
+        return (
+            f"EvaluationResult({self.trace_id!r}: {overall}, "
+            f"{'passed' if self.passed else 'not passed'}{dimensions})"
+        )
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                d.dimension_name,
+                s.metric_name,
+                _figure(s.score),
+                s.metadata.get("warning") or "",
+                s.reasoning,
+            )
+            for d in self.dimension_results
+            for s in d.metric_scores
+        ]
+        lines = "".join(
+            f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows
+        )
+        said = "".join(f"<li>{escape(line)}</li>" for line in [*self.failures, *self.warnings])
+        head = "".join(f"<th>{n}</th>" for n in ("dimension", "metric", "score", "no score", "why"))
+        return (
+            f"<p>{escape(repr(self))}</p>{f'<ul>{said}</ul>' if said else ''}"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+        )
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

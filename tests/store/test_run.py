@@ -131,6 +131,8 @@ def test_summary_means_over_sessions_and_says_why_scores_are_missing(run: Run) -
         "lowest",
         "scored",
         "measured",
+        "threshold",
+        "passed",
         "why_null",
     ]
     latency, parameters = summary.rows(named=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    import altair
     from numpy.typing import NDArray
 
 Unit: TypeAlias = Literal["session", "turn"]
@@ -93,6 +94,16 @@ class Comparison:
         return some.sort([size, "session_id", "metric"], descending=[True, False, False]).head(
             limit
         )
+
+    def plot_compare(self) -> altair.TopLevelMixin:
+        """What changed: differences with their 95 % intervals, as an altair chart.
+
+        Raises:
+            ConfigError: altair is not installed.
+        """
+        from uaef_frames.look.plots import plot_compare
+
+        return plot_compare(self.table, self.run_a, self.run_b)
 
     def to_markdown(self) -> str:
         """The table, for a pull request."""

@@ -6,6 +6,7 @@ Reads what `RunWriter` wrote; computes no score.
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from html import escape
 from os import SEEK_END
 from pathlib import Path
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from uaef_frames import schemas
-from uaef_frames.errors import StoreError
+from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.store.manifest import Manifest
 from uaef_frames.store.summary import interval, steady_mean, summarise
 from uaef_frames.store.views import VIEWS, connect
 
 if TYPE_CHECKING:
+    import altair
     import duckdb
+    import great_tables
 
+    from uaef_frames.look.conversation import SessionView
     from uaef_frames.store.joining import JoinReport
 
 _ONE_SELECT = "only one SELECT at a time; the run is read-only"
@@ -131,19 +135,22 @@ class Run:
         return None if held is None else JoinReport.from_json(held)
 
     def summary(self) -> pl.DataFrame:
-        """One row a metric: dimension, metric, mean, low, high, lowest, scored, measured, why_null.
+        """One row a metric: dimension, metric, mean, low, high, lowest, scored, measured,
+        threshold, passed, why_null.
 
         `mean` is over sessions (each counts once: the mean of its turns) with its 95 % interval,
         `low` to `high` (Student's t; null for fewer than two sessions); `lowest` is the lowest
-        session. `scored` of `measured` turns (sessions, for session metrics) have a score;
-        `why_null` is the most frequent reason of those that have none.
+        session. `scored` of `measured` turns (sessions, for session metrics) have a score.
+        `threshold` is that of its dimension (null: none), `passed` whether the mean reaches it
+        (null: no mean or no threshold). `why_null` is the most frequent reason of rows without a
+        score.
         """
         asked = {name: place for place, name in enumerate(self.info["metrics"])}
         low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
+        thresholds = self.dimensions.group_by("dimension").agg(pl.col("threshold").first())
         return (
-            self.metrics.with_columns(
-                place=pl.col("metric").replace_strict(asked, default=len(asked))
-            )
+            self.metrics.join(thresholds, on="dimension", how="left")
+            .with_columns(place=pl.col("metric").replace_strict(asked, default=len(asked)))
             .sort("place", "metric")
             .select(
                 "dimension",
@@ -154,28 +161,121 @@ class Run:
                 "lowest",
                 "scored",
                 "measured",
+                "threshold",
+                (pl.col("mean") >= pl.col("threshold")).alias("passed"),
                 "why_null",
             )
             .collect()
         )
 
     def dimension_summary(self) -> pl.DataFrame:
-        """One row a dimension: mean over scored sessions, threshold, sessions scored, pass rate."""
+        """One row a dimension: dimension, mean, low, high, threshold, sessions_scored, sessions,
+        pass_rate.
+
+        `mean` is over scored sessions, `low` to `high` its 95 % interval (Student's t; null for
+        fewer than two); `pass_rate` the share of scored sessions that reach the threshold.
+        """
+        low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
         order = dict.fromkeys(self.summary()["dimension"])
         places = {name: place for place, name in enumerate(order)}
         return (
             self.dimensions.group_by("dimension")
             .agg(
                 mean=steady_mean("score"),
+                sd=pl.col("score").sort().std(),
                 threshold=pl.col("threshold").first(),
                 sessions_scored=pl.col("score").count(),
                 sessions=pl.len(),
                 pass_rate=pl.col("passed").mean(),
             )
             .with_columns(place=pl.col("dimension").replace_strict(places, default=len(places)))
-            .sort("place")
-            .drop("place")
+            .sort("place", "dimension")
+            .select(
+                "dimension",
+                "mean",
+                low.clip(0, 1).alias("low"),
+                high.clip(0, 1).alias("high"),
+                "threshold",
+                "sessions_scored",
+                "sessions",
+                "pass_rate",
+            )
             .collect()
+        )
+
+    def summary_table(self) -> great_tables.GT:
+        """`summary()` as a table for notebooks, reports and pages.
+
+        Raises:
+            ConfigError: great_tables is not installed.
+        """
+        from uaef_frames.look.tables import summary_table
+
+        return summary_table(self.summary(), self.run_id, self._in_short())
+
+    def plot_dimensions(self) -> altair.TopLevelMixin:
+        """Dimensions with their intervals and thresholds, as an altair chart.
+
+        Every plot shows itself in notebooks; `.save("x.svg")`, `.png` or `.html` keeps it.
+
+        Raises:
+            ConfigError: altair is not installed; so for every plot.
+        """
+        from uaef_frames.look.plots import plot_dimensions
+
+        return plot_dimensions(self.dimension_summary(), self.run_id)
+
+    def plot_scores(self, metric: str) -> altair.TopLevelMixin:
+        """How the scores of a metric are spread: by turn number, or over sessions.
+
+        Raises:
+            ConfigError: The run does not have the metric.
+        """
+        from uaef_frames.look.plots import plot_scores
+
+        held = self.metrics.select("metric").collect()["metric"].to_list()
+        if metric not in held:
+            raise ConfigError(f"{self.run_id} has no metric {metric!r}; {_near(metric, held)}")
+        return plot_scores(self.scores, self.turns, metric)
+
+    def plot_timeline(self, session_id: str) -> altair.TopLevelMixin:
+        """One conversation: each metric at each turn, and how long the turns took.
+
+        Raises:
+            ConfigError: The run does not have the session.
+        """
+        from uaef_frames.look.plots import plot_timeline
+
+        self._must_have(session_id)
+        turns, scores = (
+            t.filter(session_id=session_id).collect() for t in (self.turns, self.scores)
+        )
+        return plot_timeline(turns.sort("turn_index"), scores, session_id)
+
+    def plot_latency_quality(self) -> altair.TopLevelMixin:
+        """How good turns are against how long they took."""
+        from uaef_frames.look.plots import plot_latency_quality
+
+        return plot_latency_quality(self.turns, self.scores)
+
+    def session(self, session_id: str) -> SessionView:
+        """One conversation as a person reads it: what was said, called and scored, turn by turn.
+
+        It shows itself in notebooks and, printed, at a terminal; `.save("x.html")` keeps a page.
+
+        Raises:
+            ConfigError: The run does not have the session.
+        """
+        from uaef_frames.look.conversation import SESSION_TABLES, SessionView
+
+        self._must_have(session_id)
+        return SessionView(
+            session_id,
+            self.sessions.filter(session_id=session_id).collect().row(0, named=True),
+            {
+                name: self._scan(name).filter(session_id=session_id).collect()
+                for name in SESSION_TABLES
+            },
         )
 
     def worst_turns(self, limit: int = 10) -> pl.DataFrame:
@@ -198,18 +298,31 @@ class Run:
         return select_only(self._connect(), query)
 
     def __repr__(self) -> str:
+        return f"Run({self.run_id}: {self._in_short()})"
+
+    def _in_short(self) -> str:
         info = self.info
         overall, rate = info["mean_overall"], info["pass_rate"]
         scored = (
             "nothing scored" if overall is None else f"overall {overall:.3f}, {rate:.0%} passed"
         )
         return (
-            f"Run({self.run_id}: {info['num_sessions']} sessions, {info['num_turns']} turns, "
-            f"{scored}, {info['num_rejects']} rejects)"
+            f"{info['num_sessions']} sessions, {info['num_turns']} turns, "
+            f"{scored}, {info['num_rejects']} rejects"
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.summary()._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
+        try:
+            return self.summary_table().as_raw_html()
+        except ConfigError:  # a plain table does where the better one is not installed
+            shown = self.summary()._repr_html_()  # pyright: ignore[reportPrivateUsage]
+            return f"<p>{escape(repr(self))}</p>{shown}"
+
+    def _must_have(self, session_id: str) -> None:
+        held = self.sessions.select("session_id").collect()["session_id"]
+        if session_id not in held:
+            near = _near(session_id, held.to_list())
+            raise ConfigError(f"{self.run_id} has no session {session_id!r}; {near}")
 
     def _file(self, table: str) -> Path:
         return self._folder / f"{table}.parquet"
@@ -258,6 +371,13 @@ def _is_whole(file: Path) -> bool:
             return opened.read() == _MAGIC
     except OSError:
         return False
+
+
+def _near(name: str, held: list[str]) -> str:
+    """What was probably meant."""
+    near = get_close_matches(str(name), held, n=3, cutoff=0.5) or held[:5]
+    more = ", …" if len(held) > len(near) else ""
+    return f"there is {', '.join(map(repr, near))}{more}" if held else "it holds none"
 
 
 def open_run(path: str | Path) -> Run:

@@ -1,0 +1,159 @@
+"""A conversation can be read: everything said, called, expected and scored, and none of it runs."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.helpers import payload
+from tests.samples.langgraph_records import asked
+from uaef_frames import ConfigError, evaluate_dataset
+from uaef_frames.cli import app
+
+if TYPE_CHECKING:
+    from uaef_frames import Run
+
+DATA = Path(__file__).parents[2] / "data"
+RED = "</pre></details><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J"
+
+
+class Page(HTMLParser):
+    """The tags and the text of a page, and whether its tags are closed in their order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text: list[str] = []
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return evaluate_dataset(
+        DATA / "booking.jsonl",
+        DATA / "ground-truth-booking.xlsx",
+        metric_set="deterministic",
+        out=tmp_path_factory.mktemp("runs"),
+    )
+
+
+def test_everything_that_happened_is_on_the_page(run: Run) -> None:
+    for session_id in run.sessions.collect()["session_id"]:
+        page = "".join(Page(run.session(session_id).to_html()).text)
+        turns = run.turns.filter(session_id=session_id).collect()
+        calls = run.tool_calls.filter(session_id=session_id).collect()
+        scores = run.scores.filter(session_id=session_id).collect()
+        wanted = [
+            *turns["query"].drop_nulls(),
+            *turns["response"].drop_nulls(),
+            *calls["result"].drop_nulls(),
+            *calls["name"],
+            *scores["reasoning"].drop_nulls(),
+            *scores["warning"].drop_nulls(),
+        ]
+        assert [text for text in wanted if text not in page] == []
+
+
+def test_tool_calls_are_folded_and_scores_stand_in_their_turn(run: Run) -> None:
+    session_id = run.tool_calls.collect()["session_id"][0]
+    html = run.session(session_id).to_html()
+    turns = html.split('<div class="turn">')[1:]
+    for turn, shown in zip(
+        run.turns.filter(session_id=session_id).sort("turn_index").collect().to_dicts(),
+        turns,
+        strict=False,
+    ):
+        calls = run.tool_calls.filter(session_id=session_id, turn_id=turn["turn_id"]).collect()
+        assert shown.count("<summary>→ ") == calls.height
+        scores = run.scores.filter(session_id=session_id, turn_id=turn["turn_id"]).collect()
+        assert shown.count('<div class="score') == scores.height
+
+
+def hostile(tmp_path: Path) -> Run:
+    call: dict[str, Any] = {"name": RED, "args": {"q": RED}, "id": "c1", "type": "tool_call"}
+    events = [
+        {"agent": {"messages": [{"type": "ai", "content": RED, "tool_calls": [call], "id": "m1"}]}},
+        {"tools": {"messages": [{"type": "tool", "content": RED, "tool_call_id": "c1"}]}},
+        {"agent": {"messages": [{"type": "ai", "content": f"{RED} done", "id": "m2"}]}},
+    ]
+    return evaluate_dataset(
+        [payload(RED, 1, *events, said=None) | {"stream_events": [asked(RED), *events]}],
+        metric_set="deterministic",
+        out=tmp_path,
+    )
+
+
+def test_nothing_that_an_agent_wrote_becomes_markup(tmp_path: Path) -> None:
+    run = hostile(tmp_path)
+    view = run.session(RED)
+    for html in (view.to_html(), view._repr_html_()):
+        page = Page(html)
+        assert page.tags.isdisjoint({"script", "img"})
+        assert "onerror" not in page.attributes
+        assert "".join(page.text).count("alert(1)") >= 5
+
+
+def test_nothing_that_an_agent_wrote_steers_a_terminal(tmp_path: Path) -> None:
+    run = hostile(tmp_path)
+    assert "\x1b" not in str(run.session(RED))
+    assert "done" in str(run.session(RED))
+
+
+def test_a_long_text_is_cut_where_it_can_be_seen(tmp_path: Path) -> None:
+    answer = {"agent": {"messages": [{"type": "ai", "content": "x" * 50_000, "id": "m"}]}}
+    run = evaluate_dataset([payload("s", 1, answer)], metric_set="deterministic", out=tmp_path)
+    html = run.session("s").to_html()
+    assert "x" * 8_000 + "… 42,000 more characters" in html
+    assert "x" * 8_001 not in html
+
+
+def test_a_long_conversation_is_cut_in_a_notebook_and_whole_on_a_page(tmp_path: Path) -> None:
+    turns = [
+        payload(
+            "s", n, {"agent": {"messages": [{"type": "ai", "content": f"no. {n}.", "id": "m"}]}}
+        )
+        for n in range(1, 121)
+    ]
+    run = evaluate_dataset(turns, metric_set="deterministic", out=tmp_path)
+    shown, page = run.session("s")._repr_html_(), run.session("s").to_html()
+    assert "20 more turns" in shown
+    assert "no. 120." not in shown
+    assert "no. 120." in page
+
+
+def test_the_command_line_prints_a_conversation_or_writes_its_page(
+    run: Run, tmp_path: Path
+) -> None:
+    session_id = run.sessions.collect()["session_id"][0]
+    query = run.turns.filter(session_id=session_id).collect()["query"][0]
+    printed = CliRunner().invoke(app, ["session", str(run.path), session_id])
+    assert query in printed.output
+    file = tmp_path / "page.html"
+    assert CliRunner().invoke(app, ["session", str(run.path), session_id, "--html", str(file)])
+    assert file.read_text("utf-8") == run.session(session_id).to_html()
+    lost = ["session", str(run.path), session_id, "--html", str(tmp_path / "no" / "page.html")]
+    assert CliRunner().invoke(app, lost).exit_code == 1
+
+
+def test_a_session_that_is_not_there_is_named_with_those_that_are(run: Run) -> None:
+    with pytest.raises(ConfigError, match="no session 'x'; there is '"):
+        run.session("x")

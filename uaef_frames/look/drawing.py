@@ -1,0 +1,65 @@
+"""What every picture needs: the libraries, and text that does no harm in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from uaef_frames.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST = 200
+"""Characters of a text in a tooltip."""
+
+
+def library() -> Any:
+    """altair, loaded on first use.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    try:
+        import altair
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"plots need {error.name}, which is not installed; "
+            "python -m pip install 'uaef-frames[look]'"
+        ) from error
+    return altair
+
+
+def data(frame: pl.DataFrame) -> Any:
+    """A frame as the data of a chart.
+
+    A chart writes its data into a script of the page that shows it, as JSON in which `</script>`
+    stands as it is: whoever names a session could run code there. So no text keeps its `<`.
+    """
+    safe = frame.with_columns(pl.col(pl.String).map_batches(_safe, return_dtype=pl.String))
+    return library().Data(values=safe.to_dicts())
+
+
+def words(text: str) -> str:
+    """A text for a title or a label."""
+    return _safe(pl.Series([text])).item()
+
+
+def short(column: str) -> pl.Expr:
+    """A text that may be long, for a tooltip."""
+    text = pl.col(column)
+    cut = text.str.slice(0, LONGEST) + "…"
+    return pl.when(text.str.len_chars() > LONGEST).then(cut).otherwise(text).alias(column)
+
+
+def tooltips(alt: Any, fields: Mapping[str, str]) -> list[Any]:
+    """Tooltips by field, each with its title; figures with three places."""
+    return [
+        alt.Tooltip(field, title=title, **({"format": ".3f"} if field.endswith(":Q") else {}))
+        for field, title in fields.items()
+    ]
+
+
+def _safe(text: pl.Series) -> pl.Series:
+    return text.str.replace_all("<", "‹", literal=True)
