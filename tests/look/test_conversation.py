@@ -129,7 +129,7 @@ def test_a_long_text_is_cut_where_it_can_be_seen(tmp_path: Path) -> None:
 def test_a_long_conversation_is_cut_in_a_notebook_and_whole_on_a_page(tmp_path: Path) -> None:
     turns = [
         payload(
-            "s", n, {"agent": {"messages": [{"type": "ai", "content": f"no. {n}.", "id": "m"}]}}
+            "s", n, {"agent": {"messages": [{"type": "ai", "content": f"no. {n}.", "id": f"m{n}"}]}}
         )
         for n in range(1, 121)
     ]

@@ -16,7 +16,6 @@ from uaef_frames.look.tables import marked, summary_table
 from uaef_frames.models import DimensionResult, EvaluationResult, MetricScore
 
 if TYPE_CHECKING:
-
     from uaef_frames import Run
 
 HOSTILE = "</td><script>alert(1)</script>"

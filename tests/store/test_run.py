@@ -145,6 +145,8 @@ def test_summary_means_over_sessions_and_says_why_scores_are_missing(run: Run) -
         "lowest": 0.25,
         "scored": 2,
         "measured": 3,
+        "threshold": 0.6,
+        "passed": True,
         "why_null": "invalid_data",
     }
     # a: (1 + 0) / 2, b: none, c: its own score

@@ -31,6 +31,8 @@ SESSION_TABLES = (
 )
 _MOST_TURNS = 100
 """Turns that a notebook shows; a saved page has all."""
+_FEW = 5
+"""Remarks that stand open above a conversation."""
 _LONGEST = 8_000
 """Characters of one text that are shown."""
 _STYLE = """
@@ -104,7 +106,10 @@ class SessionView:
 
     def _head_html(self) -> str:
         facts = escape(" · ".join(self._facts()))
-        said = "".join(f'<p class="why">{_text(line)}</p>' for line in self._remarks())
+        remarks = self._remarks()
+        said = "".join(f'<p class="why">{_text(line)}</p>' for line in remarks)
+        if len(remarks) > _FEW:
+            said = _folded(f"{len(remarks)} remarks", said)
         return f'<h3 dir="auto">{_text(self.session_id)}</h3><p class="note">{facts}</p>{said}'
 
     def _turn_html(self, turn: Mapping[str, Any]) -> str:
