@@ -8,6 +8,7 @@ has no type stubs, which is why its types end here.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -61,6 +62,15 @@ def text_lists(name: str, values: Sequence[Sequence[str]]) -> pl.Series:
     return pl.Series(name, pa.array(values, pa.large_list(pa.large_string())))
 
 
+def file_errors() -> tuple[type[Exception], ...]:
+    """What a disk that does not take a file, or give it back, is told by: three libraries have
+    three words for it.
+    """
+    import pyarrow as pa
+
+    return OSError, pa.ArrowException, pl.exceptions.PolarsError
+
+
 class ParquetFile:
     """A Parquet file that grows by frames of one schema, each a row group."""
 
@@ -84,6 +94,13 @@ class ParquetFile:
     def close(self) -> None:
         """Write the file's end."""
         self._writer.close()
+
+    def abandon(self) -> None:
+        """Let go of the file, whatever state it is in; nothing more is written."""
+        # Or Arrow would write the end when the object is collected, and fail where nobody listens.
+        self._writer.is_open = False
+        with suppress(*file_errors()):
+            self._writer.close()
 
     def _arrow(self, frame: pl.DataFrame) -> Any:
         columns = frame.select(pl.col(n).cast(t) for n, t in self._types.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ from uuid import uuid4
 import polars as pl
 
 from uaef_frames import schemas
-from uaef_frames.arrow import ParquetFile
+from uaef_frames.arrow import ParquetFile, file_errors
 from uaef_frames.errors import StoreError
 from uaef_frames.store.manifest import MANIFEST, Manifest
 from uaef_frames.store.summary import summarise
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from datetime import datetime
     from types import TracebackType
 
@@ -49,6 +50,8 @@ _REPEATING = frozenset(
 )
 """Columns that say the same thing often, and so are worth a dictionary."""
 _DRAFT = ".draft-"
+GONE = ".gone-"
+"""How the folder of a run that is being removed begins."""
 _HOST = re.sub(r"[^A-Za-z0-9-]", "-", gethostname())
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -79,9 +82,11 @@ class RunWriter:
         self.about: dict[str, Any] = {}
         try:
             self._draft.mkdir(parents=True)
-            _sweep(Path(out))
         except OSError as error:
-            raise StoreError(f"cannot write runs into {out}: {error}") from error
+            raise StoreError(
+                f"run {run_id} could not be written: cannot write runs into {out}: {error}"
+            ) from error
+        sweep(Path(out))
 
     def __enter__(self) -> RunWriter:
         return self
@@ -92,16 +97,19 @@ class RunWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._draft.exists():
-            for file in self._files.values():
-                with suppress(Exception):  # whatever state it was left in, it goes
-                    file.close()
-            shutil.rmtree(self._draft, ignore_errors=True)
+        for file in self._files.values():
+            file.abandon()
+        shutil.rmtree(self._draft, ignore_errors=True)
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
-        """Add rows to a table; columns are put into the schema's order and types."""
+        """Add rows to a table; columns are put into the schema's order and types.
+
+        Raises:
+            StoreError: The disk did not take them.
+        """
         if not frame.is_empty():
-            self._file(table).append(frame)
+            with self._telling():
+                self._file(table).append(frame)
 
     def commit(self) -> Path:
         """Make the run visible.
@@ -109,7 +117,7 @@ class RunWriter:
         Raises:
             StoreError: The disk did not take it, or a run of that id is there already.
         """
-        try:
+        with self._telling():
             self._file("scores").close()
             scores = pl.scan_parquet(self._draft / "scores.parquet", glob=False)
             self.append("metrics", summarise(scores, self.run_id))
@@ -123,9 +131,16 @@ class RunWriter:
             _sync(self._draft)
             self._draft.rename(self.path)
             _sync(self.path.parent)
-        except OSError as error:
-            raise StoreError(f"run {self.run_id} could not be written: {error}") from error
         return self.path
+
+    @contextmanager
+    def _telling(self) -> Generator[None]:
+        """Which run it was that the disk did not take."""
+        try:
+            yield
+        except file_errors() as error:
+            reason = str(error).partition("\n")[0]
+            raise StoreError(f"run {self.run_id} could not be written: {reason}") from error
 
     def _file(self, table: str) -> ParquetFile:
         if table not in self._files:
@@ -135,12 +150,17 @@ class RunWriter:
         return self._files[table]
 
 
-def _sweep(out: Path) -> None:
-    """Remove what runs of this machine that were killed have left behind."""
-    for draft in out.glob(f".*{_DRAFT}{_HOST}.*"):
-        pid = draft.name.rpartition(".")[2]
-        if pid.isdecimal() and not _is_alive(int(pid)):
-            shutil.rmtree(draft, ignore_errors=True)
+def sweep(out: Path) -> None:
+    """Remove what was left behind: drafts of dead processes of this machine, and runs on their way
+    out, which nobody wants whoever began to remove them.
+    """
+    with suppress(OSError):  # to tidy up is no reason to fail
+        for draft in out.glob(f".*{_DRAFT}{_HOST}.*"):
+            pid = draft.name.rpartition(".")[2]
+            if pid.isdecimal() and not _is_alive(int(pid)):
+                shutil.rmtree(draft, ignore_errors=True)
+        for gone in out.glob(f"{GONE}*"):
+            shutil.rmtree(gone, ignore_errors=True)
 
 
 def _is_alive(pid: int) -> bool:
