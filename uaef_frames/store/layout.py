@@ -39,6 +39,8 @@ runs/
 - What is being written stands in a hidden folder (`.RUN.draft-HOST.PID`), is synced to the disk and
   then renamed: readers see a run whole or not at all. Drafts of processes that died are removed by
   the next writer on that machine.
+- A run that is removed is first renamed to `.gone-RUN.PID`; whoever writes or removes next takes
+  away what is left of such a folder.
 - Later versions add tables and columns and never change what one means; what an older run lacks is
   read as empty, or null. A change of meaning would raise `format`, and readers refuse a format that
   they do not know.

@@ -96,15 +96,22 @@ class Manifest:
         found: list[str] = []
         for name, table in self.tables.items():
             file = folder / f"{name}.parquet"
-            if not file.exists():
+            try:
+                size = file.stat().st_size
+                if size != table.bytes:
+                    found.append(f"{file.name} has {size} bytes, was written with {table.bytes}")
+                elif _hash(file) != table.sha256:
+                    found.append(f"{file.name} has other content than was written")
+            except FileNotFoundError:
                 found.append(f"{file.name} is missing")
-            elif file.stat().st_size != table.bytes:
-                found.append(
-                    f"{file.name} has {file.stat().st_size} bytes, was written with {table.bytes}"
-                )
-            elif _hash(file) != table.sha256:
-                found.append(f"{file.name} has other content than was written")
+            except OSError as error:
+                found.append(f"{file.name} cannot be read: {error}")
         return found
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a whole run stands there; it may be gone a moment later."""
+    return (folder / MANIFEST).exists()
 
 
 def fingerprint(path: Path) -> dict[str, Any]:

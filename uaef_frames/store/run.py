@@ -6,6 +6,7 @@ Reads what `RunWriter` wrote; computes no score.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from difflib import get_close_matches
 from html import escape
 from os import SEEK_END
@@ -15,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from uaef_frames import schemas
+from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
-from uaef_frames.store.manifest import Manifest
+from uaef_frames.store.manifest import Manifest, is_run
 from uaef_frames.store.summary import interval, steady_mean, summarise
 from uaef_frames.store.views import VIEWS, connect
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     import altair
     import duckdb
     import great_tables
@@ -124,7 +128,7 @@ class Run:
     @property
     def info(self) -> dict[str, Any]:
         """The run's own row, as a dict."""
-        return self.runs.collect().row(0, named=True)
+        return self._collect(self.runs).row(0, named=True)
 
     @property
     def join_report(self) -> JoinReport | None:
@@ -148,7 +152,7 @@ class Run:
         asked = {name: place for place, name in enumerate(self.info["metrics"])}
         low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
         thresholds = self.dimensions.group_by("dimension").agg(pl.col("threshold").first())
-        return (
+        return self._collect(
             self.metrics.join(thresholds, on="dimension", how="left")
             .with_columns(place=pl.col("metric").replace_strict(asked, default=len(asked)))
             .sort("place", "metric")
@@ -165,7 +169,6 @@ class Run:
                 (pl.col("mean") >= pl.col("threshold")).alias("passed"),
                 "why_null",
             )
-            .collect()
         )
 
     def dimension_summary(self) -> pl.DataFrame:
@@ -178,7 +181,7 @@ class Run:
         low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
         order = dict.fromkeys(self.summary()["dimension"])
         places = {name: place for place, name in enumerate(order)}
-        return (
+        return self._collect(
             self.dimensions.group_by("dimension")
             .agg(
                 mean=steady_mean("score"),
@@ -200,7 +203,6 @@ class Run:
                 "sessions",
                 "pass_rate",
             )
-            .collect()
         )
 
     def summary_table(self) -> great_tables.GT:
@@ -233,7 +235,7 @@ class Run:
         """
         from uaef_frames.look.plots import plot_scores
 
-        held = self.metrics.select("metric").collect()["metric"].to_list()
+        held = self._collect(self.metrics.select("metric"))["metric"].to_list()
         if metric not in held:
             raise ConfigError(f"{self.run_id} has no metric {metric!r}; {_near(metric, held)}")
         return plot_scores(self.scores, self.turns, metric)
@@ -248,7 +250,7 @@ class Run:
 
         self._must_have(session_id)
         turns, scores = (
-            t.filter(session_id=session_id).collect() for t in (self.turns, self.scores)
+            self._collect(t.filter(session_id=session_id)) for t in (self.turns, self.scores)
         )
         return plot_timeline(turns.sort("turn_index"), scores, session_id)
 
@@ -271,9 +273,9 @@ class Run:
         self._must_have(session_id)
         return SessionView(
             session_id,
-            self.sessions.filter(session_id=session_id).collect().row(0, named=True),
+            self._collect(self.sessions.filter(session_id=session_id)).row(0, named=True),
             {
-                name: self._scan(name).filter(session_id=session_id).collect()
+                name: self._collect(self._scan(name).filter(session_id=session_id))
                 for name in SESSION_TABLES
             },
         )
@@ -295,7 +297,8 @@ class Run:
         Raises:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
         """
-        return select_only(self._connect(), query)
+        with self._reading():
+            return select_only(self._connect(), query)
 
     def __repr__(self) -> str:
         return f"Run({self.run_id}: {self._in_short()})"
@@ -319,7 +322,7 @@ class Run:
             return f"<p>{escape(repr(self))}</p>{shown}"
 
     def _must_have(self, session_id: str) -> None:
-        held = self.sessions.select("session_id").collect()["session_id"]
+        held = self._collect(self.sessions.select("session_id"))["session_id"]
         if session_id not in held:
             near = _near(session_id, held.to_list())
             raise ConfigError(f"{self.run_id} has no session {session_id!r}; {near}")
@@ -332,7 +335,8 @@ class Run:
         if table not in self.manifest.tables:
             return pl.LazyFrame(schema=columns)
         held = pl.scan_parquet(self._file(table), glob=False)
-        there = held.collect_schema()
+        with self._reading():
+            there = held.collect_schema()
         lacking = {n: pl.lit(None, dtype=t) for n, t in columns.items() if n not in there}
         return held.with_columns(**lacking) if lacking else held
 
@@ -341,10 +345,34 @@ class Run:
             self._connection = connect(
                 {self.manifest.run_id: self._folder}, {*schemas.RUN_TABLES, *VIEWS}
             )
+            if not is_run(self._folder):  # then the views are empty, and no error would say so
+                self._connection = None
+                raise StoreError(f"{self.path} holds no run")
         return self._connection
 
+    def _collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
+        with self._reading():
+            return frame.collect()
 
-def select_only(connection: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        """Tell a run that another process took away from one whose files are broken."""
+        try:
+            yield
+        except (StoreError, *file_errors()) as error:
+            if not is_run(self._folder):
+                raise StoreError(
+                    f"run {self.run_id} is not in {self.path.parent} any more: "
+                    "it was removed after it was opened"
+                ) from error
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"run {self.run_id} cannot be read: {error}") from error
+
+
+def select_only(
+    connection: duckdb.DuckDBPyConnection, query: str, params: dict[str, Any] | None = None
+) -> pl.DataFrame:
     """The answer to one SELECT.
 
     Raises:
@@ -356,7 +384,7 @@ def select_only(connection: duckdb.DuckDBPyConnection, query: str) -> pl.DataFra
         statements = connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise StoreError(_ONE_SELECT)
-        return connection.sql(query).pl()
+        return connection.sql(query, params=params).pl()
     except duckdb.Error as error:
         raise StoreError(f"{error}") from error
     except ValueError as error:  # a kind of statement that Python has no name for

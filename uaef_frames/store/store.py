@@ -7,25 +7,31 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
 from uaef_frames import schemas
+from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
-from uaef_frames.store.manifest import MANIFEST, Manifest
+from uaef_frames.store.manifest import MANIFEST, Manifest, is_run
 from uaef_frames.store.run import Run, select_only
 from uaef_frames.store.summary import interval
 from uaef_frames.store.views import VIEWS, connect, needed, statements
+from uaef_frames.store.writer import GONE, sweep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import duckdb
 
+_Found = TypeVar("_Found")
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
-_GONE = ".gone-"
+_LOOKS = 50
+"""How often runs are looked at again when one of them was taken away meanwhile."""
 ATTACH = "attach.sql"
 
 
@@ -54,12 +60,19 @@ class Store:
         )
 
     def runs(self) -> pl.DataFrame:
-        """One row a run, the oldest first: the columns of its own `runs` table."""
-        names = self.run_ids
+        """One row a run, the oldest first: the columns of its own `runs` table.
+
+        Raises:
+            StoreError: One of them cannot be read.
+        """
         empty = pl.DataFrame(schema=schemas.columns(schemas.Runs))
-        parts = [pl.read_parquet(self._folder / n / "runs.parquet", glob=False) for n in names]
-        joined = pl.concat([empty, *parts], how="diagonal_relaxed")
-        return joined.sort("created_at", "run_id")
+
+        def read(names: list[str]) -> pl.DataFrame:
+            files = [self._folder / name / "runs.parquet" for name in names]
+            parts = [pl.read_parquet(file, glob=False) for file in files]
+            return pl.concat([empty, *parts], how="diagonal_relaxed")
+
+        return self._look(read).sort("created_at", "run_id")
 
     def run(self, name: str) -> Run:
         """A run by its id, or by as much of its beginning or end as only one has; `latest` for the
@@ -68,11 +81,13 @@ class Store:
         Raises:
             StoreError: There is none, or more than one.
         """
-        names = self.run_ids
+        return self._look(lambda names: Run(self._folder / self._named(name, names)))
+
+    def _named(self, name: str, names: list[str]) -> str:
         if name == "latest" and names:
-            return Run(self._folder / names[-1])
+            return names[-1]
         if name in names:
-            return Run(self._folder / name)
+            return name
         if not _NAME.fullmatch(name):
             raise StoreError(
                 f"{name!r} is no run id: letters, digits, dots, dashes and underscores"
@@ -82,7 +97,7 @@ class Store:
             held = ", ".join(fitting or names[-5:]) or "none"
             what = "no run" if not fitting else "more than one run"
             raise StoreError(f"{what} {name!r} in {self.path}; there is {held}")
-        return Run(self._folder / fitting[0])
+        return fitting[0]
 
     def remove(self, name: str) -> str:
         """Remove a run; readers see it whole or not at all. Its id.
@@ -90,19 +105,32 @@ class Store:
         Raises:
             StoreError: There is none, or the disk does not allow it.
         """
-        run = self.run(name)
-        gone = self._folder / f"{_GONE}{run.run_id}.{os.getpid()}"
+        run_id = self._named(name, self.run_ids)
         try:
-            (self._folder / run.run_id).rename(gone)
-            shutil.rmtree(gone)
+            (self._folder / run_id).rename(self._folder / f"{GONE}{run_id}.{os.getpid()}")
         except OSError as error:
-            raise StoreError(f"run {run.run_id} cannot be removed: {error}") from error
-        return run.run_id
+            raise StoreError(f"run {run_id} cannot be removed: {error}") from error
+        sweep(self._folder)
+        return run_id
 
     def verify(self, name: str | None = None) -> dict[str, list[str]]:
         """What is not as it was written, by run; an empty list: all is well."""
-        names = self.run_ids if name is None else [self.run(name).run_id]
-        return {n: Manifest.read(self._folder / n).problems(self._folder / n) for n in names}
+
+        def check(names: list[str]) -> dict[str, list[str]]:
+            chosen = names if name is None else [self._named(name, names)]
+            found: dict[str, list[str]] = {}
+            for folder in (self._folder / n for n in chosen):
+                try:
+                    problems = Manifest.read(folder).problems(folder)
+                except StoreError:
+                    if is_run(folder) or name is not None:
+                        raise
+                    continue
+                if not problems or is_run(folder):  # what a removal took is no problem
+                    found[folder.name] = problems
+            return found
+
+        return self._look(check)
 
     def history(self, metric: str) -> pl.DataFrame:
         """A metric, a dimension or "overall" over time: one row a run that has it, oldest first.
@@ -112,6 +140,7 @@ class Store:
 
         Raises:
             ConfigError: No run has it.
+            StoreError: A run cannot be read.
         """
         if metric == "overall":
             source = "select run_id, overall_score as score from sessions"
@@ -124,11 +153,7 @@ class Store:
             union all
             select run_id, mean, sd, sessions_scored, sessions from metrics where metric = $name
         """
-        connection = connect(self._folders(), {"sessions", "dimensions", "metrics"})
-        try:
-            found = connection.sql(query, params={"name": metric}).pl()
-        finally:
-            connection.close()
+        found = self._ask(query, {"sessions", "dimensions", "metrics"}, {"name": metric})
         if found.is_empty():
             raise ConfigError(f"no run in {self.path} has {metric!r}")
         low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
@@ -154,32 +179,82 @@ class Store:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
         """
         # To open every table of every run takes longer than most answers: those named will do.
-        connection = connect(self._folders(), needed(query))
-        try:
-            return select_only(connection, query)
-        finally:
-            connection.close()
+        return self._ask(query, needed(query))
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with the store's views; it sees the runs that are whole now."""
-        return connect(self._folders(), {*schemas.RUN_TABLES, *VIEWS})
+        """A DuckDB connection with the store's views; it sees the runs that are whole now.
 
-    def _folders(self) -> dict[str, Path]:
+        Raises:
+            StoreError: DuckDB cannot read them.
+        """
+        return self._look(lambda names: self._connected(names, {*schemas.RUN_TABLES, *VIEWS}))
+
+    def _ask(
+        self, query: str, wanted: set[str], params: dict[str, str] | None = None
+    ) -> pl.DataFrame:
+        def answer(names: list[str]) -> pl.DataFrame:
+            connection = self._connected(names, wanted)
+            try:
+                return select_only(connection, query, params)
+            finally:
+                connection.close()
+
+        return self._look(answer)
+
+    def _connected(self, names: list[str], wanted: set[str]) -> duckdb.DuckDBPyConnection:
+        connection = connect(self._folders(names), wanted)
+        if not self._are_there(names):  # a table that had gone was taken for one never written
+            connection.close()
+            raise StoreError(f"a run in {self.path} was removed")
+        return connection
+
+    def _folders(self, names: list[str]) -> dict[str, Path]:
         """The runs by the ids that their rows carry: a folder may have been renamed."""
-        folders = [self._folder / name for name in self.run_ids]
+        folders = [self._folder / name for name in names]
         return {Manifest.read(folder).run_id: folder for folder in folders}
+
+    def _are_there(self, names: list[str]) -> bool:
+        return all(is_run(self._folder / name) for name in names)
+
+    def _look(self, read: Callable[[list[str]], _Found]) -> _Found:
+        """What `read` makes of the runs; anew when it failed and one was taken away meanwhile.
+
+        Raises:
+            StoreError: It failed though all are there, or too often.
+        """
+        for _ in range(_LOOKS):
+            names = self.run_ids
+            try:
+                return read(names)
+            except (StoreError, *file_errors()) as error:
+                if self._are_there(names):
+                    if isinstance(error, StoreError):
+                        raise
+                    raise StoreError(f"runs in {self.path} cannot be read: {error}") from error
+        raise StoreError(f"runs in {self.path} are removed faster than they can be read; ask again")
 
     def write_attach(self) -> Path:
         """Write `attach.sql`: `duckdb -init runs/attach.sql` opens the store in DuckDB's own
         shell.
         """
         target = self._folder / ATTACH
+
+        def views(names: list[str]) -> list[str]:
+            made = statements(self._folders(names), {*schemas.RUN_TABLES, *VIEWS})
+            if not self._are_there(names):
+                raise StoreError(f"a run in {self.path} was removed")
+            return made
+
         text = "-- The runs of this folder as views; write it anew after new runs.\n" + "".join(
-            f"{s};\n" for s in statements(self._folders(), {*schemas.RUN_TABLES, *VIEWS})
+            f"{statement};\n" for statement in self._look(views)
         )
         draft = target.with_name(f".{ATTACH}.{os.getpid()}")
-        draft.write_text(text, "utf-8")
-        draft.replace(target)
+        try:
+            draft.write_text(text, "utf-8")
+            draft.replace(target)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise StoreError(f"{target} could not be written: {error}") from error
         return target
 
     def __repr__(self) -> str:

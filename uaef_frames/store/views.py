@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from uaef_frames import schemas
+from uaef_frames.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,16 +124,23 @@ def connect(runs: Mapping[str, Path], wanted: set[str]) -> duckdb.DuckDBPyConnec
     """A DuckDB connection with the tables and views named, over runs by their ids.
 
     It can read the runs' files and nothing else, and cannot be told otherwise.
+
+    Raises:
+        StoreError: DuckDB cannot read them.
     """
     import duckdb
 
     connection = duckdb.connect(":memory:")
     files = [str(folder / f"{t}.parquet") for folder in runs.values() for t in schemas.RUN_TABLES]
-    connection.execute("set allowed_paths = $1", [sorted({*files, *map(_literal, files)})])
-    connection.execute("set enable_external_access = false")
-    for statement in statements(runs, wanted):
-        connection.execute(statement)
-    connection.execute("set lock_configuration = true")
+    try:
+        connection.execute("set allowed_paths = $1", [sorted({*files, *map(_literal, files)})])
+        connection.execute("set enable_external_access = false")
+        for statement in statements(runs, wanted):
+            connection.execute(statement)
+        connection.execute("set lock_configuration = true")
+    except duckdb.Error as error:
+        connection.close()
+        raise StoreError(f"{error}") from error
     return connection
 
 
