@@ -70,7 +70,7 @@ def score(
     metric_set: Annotated[
         str | None, typer.Option(help="A set of metrics: default, all, deterministic, judge, …")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of runs.")] = Path("runs"),
+    out: Annotated[str, typer.Option("--out", "-o", help="The folder of runs.")] = "runs",
     name: Annotated[str | None, typer.Option(help="Part of the run's id, for people.")] = None,
     adapter: Annotated[str, typer.Option(help="langgraph or openai.")] = "langgraph",
     fail_under: Annotated[
@@ -233,7 +233,7 @@ def _print_plan(
 
 @app.command()
 def show(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run.")],
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst turns.")] = 5,
     as_json: Json = False,
 ) -> None:
@@ -285,7 +285,7 @@ def validate(
 
 @app.command()
 def sql(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run.")],
     query: Annotated[str, typer.Argument(help="One SELECT over the run's tables.")],
     as_json: Json = False,
 ) -> None:
@@ -301,8 +301,8 @@ def sql(
 
 @app.command()
 def compare(
-    run_a: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    run_b: Annotated[Path, typer.Argument(help="The folder of another.")],
+    run_a: Annotated[str, typer.Argument(help="The folder of a run.")],
+    run_b: Annotated[str, typer.Argument(help="The folder of another.")],
     as_json: Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     unit: Annotated[str, typer.Option(help="What is paired: session, or turn.")] = "session",
@@ -327,7 +327,7 @@ def compare(
 
 @app.command()
 def agreement(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run.")],
     labels: Annotated[str, typer.Argument(help="Labels of people: csv, xlsx, jsonl or parquet.")],
     metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
     as_json: Json = False,
@@ -345,7 +345,7 @@ def agreement(
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run.")],
     path: Annotated[Path, typer.Argument(help="An .xlsx file, or a folder for csv files.")],
     tables: Annotated[str | None, typer.Option(help="Tables, separated by commas.")] = None,
 ) -> None:

@@ -81,11 +81,11 @@ def _open_cache(path: Path | None) -> Generator[AnswerCache]:
 
 runs_app = typer.Typer(help="The runs in a folder.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
+Folder = Annotated[str, typer.Option("--store", help="The folder of runs.")]
 
 
 @runs_app.command("list")
-def runs_list(store: Folder = Path("runs"), as_json: Json = False) -> None:
+def runs_list(store: Folder = "runs", as_json: Json = False) -> None:
     """Every run that is whole, the oldest first."""
     from uaef_frames.store import open_store
 
@@ -108,7 +108,7 @@ def runs_list(store: Folder = Path("runs"), as_json: Json = False) -> None:
 @runs_app.command("rm")
 def runs_rm(
     run: Annotated[str, typer.Argument(help="Its id, or as much of it as only one has.")],
-    store: Folder = Path("runs"),
+    store: Folder = "runs",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove a run."""
@@ -124,7 +124,7 @@ def runs_rm(
 @runs_app.command("verify")
 def runs_verify(
     run: Annotated[str | None, typer.Argument(help="One run; default: all.")] = None,
-    store: Folder = Path("runs"),
+    store: Folder = "runs",
 ) -> None:
     """Check runs against their manifests; 1 if anything is not as it was written."""
     from uaef_frames.store import open_store
@@ -139,7 +139,7 @@ def runs_verify(
 @runs_app.command("sql")
 def runs_sql(
     query: Annotated[str, typer.Argument(help="One SELECT over the tables of all runs.")],
-    store: Folder = Path("runs"),
+    store: Folder = "runs",
     as_json: Json = False,
 ) -> None:
     """Ask all runs in SQL (DuckDB, read-only); every table has a run_id."""
@@ -156,7 +156,7 @@ def runs_sql(
 def runs_export(
     run: Annotated[str, typer.Argument(help="Its id, or as much of it as only one has.")],
     path: Annotated[Path, typer.Argument(help="An .xlsx file, or a folder for csv files.")],
-    store: Folder = Path("runs"),
+    store: Folder = "runs",
 ) -> None:
     """Write a run's tables for people: a workbook, or csv files."""
     from uaef_frames.export import export_run
@@ -168,7 +168,7 @@ def runs_export(
 @runs_app.command("history")
 def runs_history(
     metric: Annotated[str, typer.Argument(help="A metric, a dimension, or overall.")] = "overall",
-    store: Folder = Path("runs"),
+    store: Folder = "runs",
     as_json: Json = False,
 ) -> None:
     """A score over time, with its 95 % interval: one row a run."""
@@ -182,7 +182,7 @@ def runs_history(
 
 
 @runs_app.command("attach")
-def runs_attach(store: Folder = Path("runs")) -> None:
+def runs_attach(store: Folder = "runs") -> None:
     """Write attach.sql, with which DuckDB's own shell opens the store."""
     from uaef_frames.store import open_store
 
@@ -190,8 +190,8 @@ def runs_attach(store: Folder = Path("runs")) -> None:
 
 
 def gate(
-    run: Annotated[Path, typer.Argument(help="The folder of the run to pass.")],
-    against: Annotated[Path | None, typer.Option(help="The folder of the run before.")] = None,
+    run: Annotated[str, typer.Argument(help="The folder of the run to pass.")],
+    against: Annotated[str | None, typer.Option(help="The folder of the run before.")] = None,
     fail_if: Annotated[
         list[str] | None, typer.Option(help='Such as "accuracy drops 0.02 with p<0.05".')
     ] = None,
@@ -230,7 +230,7 @@ def gate(
 
 
 def session(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run.")],
     session_id: Annotated[str, typer.Argument(help="The conversation.")],
     html: Annotated[Path | None, typer.Option(help="Write a page there instead.")] = None,
 ) -> None:
@@ -249,11 +249,11 @@ def session(
 
 
 def power(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[str, typer.Argument(help="The folder of a run.")],
     metric: Annotated[str, typer.Argument(help="A metric, a dimension, or overall.")],
     difference: Annotated[float, typer.Argument(help="The difference to be seen, such as 0.02.")],
     against: Annotated[
-        Path | None, typer.Option(help="Another run: their differences tell how much they vary.")
+        str | None, typer.Option(help="Another run: their differences tell how much they vary.")
     ] = None,
     chance: Annotated[float, typer.Option("--power", help="The chance to see it.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="The p value below which it is seen.")] = 0.05,

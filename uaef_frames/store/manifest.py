@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from uaef_frames.errors import StoreError
+from uaef_frames.store.places import Remote
 from uaef_frames.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from uaef_frames.store.places import Place
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -63,7 +66,7 @@ class Manifest:
         return cls(run_id, FORMAT, __version__, tables, dict(about))
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
+    def read(cls, folder: Place) -> Manifest:
         """The manifest of a run.
 
         Raises:
@@ -91,13 +94,13 @@ class Manifest:
         """As it is stored."""
         return json.dumps(asdict(self), indent=1, sort_keys=True, default=str)
 
-    def problems(self, folder: Path) -> list[str]:
+    def problems(self, folder: Place) -> list[str]:
         """What is not as it was written: files missing, of another size, or with other content."""
         found: list[str] = []
         for name, table in self.tables.items():
             file = folder / f"{name}.parquet"
             try:
-                size = file.stat().st_size
+                size = _size(file)
                 if size != table.bytes:
                     found.append(f"{file.name} has {size} bytes, was written with {table.bytes}")
                 elif _hash(file) != table.sha256:
@@ -109,7 +112,7 @@ class Manifest:
         return found
 
 
-def is_run(folder: Path) -> bool:
+def is_run(folder: Place) -> bool:
     """Whether a whole run stands there; it may be gone a moment later."""
     return (folder / MANIFEST).exists()
 
@@ -128,9 +131,18 @@ def fingerprint(path: Path) -> dict[str, Any]:
     return {"bytes": size, "ends_sha256": digest.hexdigest()}
 
 
-def _hash(file: Path) -> str:
+def _size(file: Place) -> int:
+    if not isinstance(file, Remote):
+        return file.stat().st_size
+    size = file.size()
+    if size is None:
+        raise FileNotFoundError(f"there is no {file}")
+    return size
+
+
+def _hash(file: Place) -> str:
     digest = sha256()
-    with file.open("rb") as opened:
+    with file.open() if isinstance(file, Remote) else file.open("rb") as opened:
         while piece := opened.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()

@@ -19,11 +19,12 @@ from uaef_frames import schemas
 from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.store.manifest import Manifest, is_run
+from uaef_frames.store.places import Mirror, Remote, place, scan
 from uaef_frames.store.summary import interval, steady_mean, summarise
-from uaef_frames.store.views import VIEWS, connect
+from uaef_frames.store.views import VIEWS, connect, files_of, needed
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     import altair
     import duckdb
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from uaef_frames.look.conversation import SessionView
     from uaef_frames.store.joining import JoinReport
+    from uaef_frames.store.places import Place
 
 _ONE_SELECT = "only one SELECT at a time; the run is read-only"
 _MAGIC = b"PAR1"
@@ -46,11 +48,14 @@ class Run:
     yet is empty, or null.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._folder = self.path.resolve()  # a notebook may change its directory
+    def __init__(
+        self, path: str | Path | Remote, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = place(path, storage_options)
+        self.path = self._folder if isinstance(self._folder, Remote) else Path(str(path))
+        self._mirror: Mirror | None = None
         self.manifest = Manifest.read(self._folder)
-        missing = [t for t in self.manifest.tables if not _is_whole(self._file(t))]
+        missing = self._broken()
         if missing:
             raise StoreError(
                 f"{self.path} is not a run: it holds no whole {missing[0]}.parquet; "
@@ -298,7 +303,13 @@ class Run:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
         """
         with self._reading():
-            return select_only(self._connect(), query)
+            if not isinstance(self._folder, Remote):
+                return select_only(self._connect(self._folder), query)
+            connection = self._connect_remote(self._folder, needed(query))
+            try:
+                return select_only(connection, query)
+            finally:
+                connection.close()
 
     def __repr__(self) -> str:
         return f"Run({self.run_id}: {self._in_short()})"
@@ -327,25 +338,42 @@ class Run:
             near = _near(session_id, held.to_list())
             raise ConfigError(f"{self.run_id} has no session {session_id!r}; {near}")
 
-    def _file(self, table: str) -> Path:
+    def _broken(self) -> list[str]:
+        """Tables whose files are not there as the manifest says, as far as that is cheap to see."""
+        tables = self.manifest.tables
+        if not isinstance(self._folder, Remote):
+            return [t for t in tables if not _is_whole(self._folder / f"{t}.parquet")]
+        try:
+            sizes = self._folder.sizes(f"{t}.parquet" for t in tables)
+        except OSError as error:
+            raise StoreError(f"run {self.path} cannot be read: {error}") from None
+        return [t for t, size in zip(tables, sizes, strict=True) if size != tables[t].bytes]
+
+    def _file(self, table: str) -> Place:
         return self._folder / f"{table}.parquet"
 
     def _scan(self, table: str) -> pl.LazyFrame:
         columns = schemas.columns(schemas.RUN_TABLES[table])
         if table not in self.manifest.tables:
             return pl.LazyFrame(schema=columns)
-        held = pl.scan_parquet(self._file(table), glob=False)
+        held = scan(self._file(table))
         with self._reading():
             there = held.collect_schema()
         lacking = {n: pl.lit(None, dtype=t) for n, t in columns.items() if n not in there}
         return held.with_columns(**lacking) if lacking else held
 
-    def _connect(self) -> duckdb.DuckDBPyConnection:
+    def _connect_remote(self, folder: Remote, wanted: set[str]) -> duckdb.DuckDBPyConnection:
+        if self._mirror is None:
+            self._mirror = Mirror()
+        copy = self._mirror.of(folder, files_of(wanted, self.manifest.tables))
+        return connect({self.manifest.run_id: copy}, wanted)
+
+    def _connect(self, folder: Path) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
             self._connection = connect(
-                {self.manifest.run_id: self._folder}, {*schemas.RUN_TABLES, *VIEWS}
+                {self.manifest.run_id: folder}, {*schemas.RUN_TABLES, *VIEWS}
             )
-            if not is_run(self._folder):  # then the views are empty, and no error would say so
+            if not is_run(folder):  # then the views are empty, and no error would say so
                 self._connection = None
                 raise StoreError(f"{self.path} holds no run")
         return self._connection
@@ -408,13 +436,19 @@ def _near(name: str, held: list[str]) -> str:
     return f"there is {', '.join(map(repr, near))}{more}" if held else "it holds none"
 
 
-def open_run(path: str | Path) -> Run:
+def open_run(path: str | Path | Remote, storage_options: Mapping[str, str] | None = None) -> Run:
     """Open the run in a folder.
 
+    Args:
+        path: The folder, or its address in an object store: s3://, gs://, az://, abfss://.
+        storage_options: For an address: what polars' scan_parquet takes, such as
+            `aws_access_key_id`, `aws_region`, `aws_endpoint_url`; None: the environment's.
+
     Raises:
-        StoreError: There is no whole run.
+        StoreError: There is no whole run, or the object store does not answer.
+        ConfigError: The address is of no object store that can be read.
     """
-    return Run(path)
+    return Run(path, storage_options)
 
 
 def config_json(config: dict[str, Any]) -> str:

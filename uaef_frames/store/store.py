@@ -17,13 +17,14 @@ from uaef_frames import schemas
 from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.store.manifest import MANIFEST, Manifest, is_run
+from uaef_frames.store.places import Mirror, Remote, must_be_local, place, scan
 from uaef_frames.store.run import Run, select_only
 from uaef_frames.store.summary import interval
-from uaef_frames.store.views import VIEWS, connect, needed, statements
+from uaef_frames.store.views import VIEWS, connect, files_of, needed, statements
 from uaef_frames.store.writer import GONE, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import duckdb
 
@@ -44,13 +45,18 @@ class Store:
         0
     """
 
-    def __init__(self, path: str | Path = "runs") -> None:
-        self.path = Path(path)
-        self._folder = self.path.resolve()
+    def __init__(
+        self, path: str | Path = "runs", storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = place(path, storage_options)
+        self.path = self._folder if isinstance(self._folder, Remote) else Path(path)
+        self._mirror: Mirror | None = None
 
     @property
     def run_ids(self) -> list[str]:
         """The runs that are whole, the oldest first."""
+        if isinstance(self._folder, Remote):
+            return self._folder.folders_with(MANIFEST)
         if not self._folder.is_dir():
             return []
         return sorted(
@@ -69,7 +75,7 @@ class Store:
 
         def read(names: list[str]) -> pl.DataFrame:
             files = [self._folder / name / "runs.parquet" for name in names]
-            parts = [pl.read_parquet(file, glob=False) for file in files]
+            parts = pl.collect_all([scan(file) for file in files])
             return pl.concat([empty, *parts], how="diagonal_relaxed")
 
         return self._look(read).sort("created_at", "run_id")
@@ -105,12 +111,14 @@ class Store:
         Raises:
             StoreError: There is none, or the disk does not allow it.
         """
+        must_be_local(self._folder)
+        folder = Path(str(self._folder))
         run_id = self._named(name, self.run_ids)
         try:
-            (self._folder / run_id).rename(self._folder / f"{GONE}{run_id}.{os.getpid()}")
+            (folder / run_id).rename(folder / f"{GONE}{run_id}.{os.getpid()}")
         except OSError as error:
             raise StoreError(f"run {run_id} cannot be removed: {error}") from error
-        sweep(self._folder)
+        sweep(folder)
         return run_id
 
     def verify(self, name: str | None = None) -> dict[str, list[str]]:
@@ -202,18 +210,27 @@ class Store:
         return self._look(answer)
 
     def _connected(self, names: list[str], wanted: set[str]) -> duckdb.DuckDBPyConnection:
-        connection = connect(self._folders(names), wanted)
+        connection = connect(self._folders(names, wanted), wanted)
         if not self._are_there(names):  # a table that had gone was taken for one never written
             connection.close()
             raise StoreError(f"a run in {self.path} was removed")
         return connection
 
-    def _folders(self, names: list[str]) -> dict[str, Path]:
+    def _folders(self, names: list[str], wanted: set[str]) -> dict[str, Path]:
         """The runs by the ids that their rows carry: a folder may have been renamed."""
-        folders = [self._folder / name for name in names]
-        return {Manifest.read(folder).run_id: folder for folder in folders}
+        found: dict[str, Path] = {}
+        for folder in (self._folder / name for name in names):
+            manifest = Manifest.read(folder)
+            if isinstance(folder, Remote):
+                if self._mirror is None:
+                    self._mirror = Mirror()
+                folder = self._mirror.of(folder, files_of(wanted, manifest.tables))
+            found[manifest.run_id] = folder
+        return found
 
     def _are_there(self, names: list[str]) -> bool:
+        if isinstance(self._folder, Remote):
+            return set(names) <= set(self.run_ids)
         return all(is_run(self._folder / name) for name in names)
 
     def _look(self, read: Callable[[list[str]], _Found]) -> _Found:
@@ -237,10 +254,12 @@ class Store:
         """Write `attach.sql`: `duckdb -init runs/attach.sql` opens the store in DuckDB's own
         shell.
         """
-        target = self._folder / ATTACH
+        must_be_local(self._folder)
+        target = Path(str(self._folder)) / ATTACH
 
         def views(names: list[str]) -> list[str]:
-            made = statements(self._folders(names), {*schemas.RUN_TABLES, *VIEWS})
+            everything = {*schemas.RUN_TABLES, *VIEWS}
+            made = statements(self._folders(names, everything), everything)
             if not self._are_there(names):
                 raise StoreError(f"a run in {self.path} was removed")
             return made
@@ -267,6 +286,20 @@ class Store:
         return f"<p>{escape(repr(self))}</p>{shown._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
 
 
-def open_store(path: str | Path = "runs") -> Store:
-    """The store in a folder; one that is not there yet holds no run."""
-    return Store(path)
+def open_store(
+    path: str | Path = "runs", storage_options: Mapping[str, str] | None = None
+) -> Store:
+    """The store in a folder; one that is not there yet holds no run.
+
+    Args:
+        path: The folder, or its address in an object store (s3://, gs://, az://, abfss://), which
+            is only read: tables by polars' own reader, SQL over copies of the files that a query
+            needs.
+        storage_options: For an address: what polars' scan_parquet takes, such as
+            `aws_access_key_id`, `aws_region`, `aws_endpoint_url`; None: the environment's.
+
+    Raises:
+        ConfigError: The address is of no object store that can be read.
+        StoreError: The object store cannot be spoken to.
+    """
+    return Store(path, storage_options)

@@ -9,9 +9,10 @@ import polars as pl
 
 from uaef_frames import schemas
 from uaef_frames.errors import StoreError
+from uaef_frames.store.manifest import MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     import duckdb
@@ -152,6 +153,14 @@ def needed(query: str) -> set[str]:
         if name in found:
             found |= set(re.findall(r"[a-z_]+", VIEWS[name])) & known
     return found
+
+
+def files_of(wanted: set[str], held: Iterable[str]) -> list[str]:
+    """The files of a run that the tables named are read from, and its manifest."""
+    tables = {t for t in schemas.RUN_TABLES if t in wanted}
+    if "metrics" in tables and "metrics" not in held:
+        tables.add("scores")
+    return [MANIFEST, *(f"{t}.parquet" for t in sorted(tables))]
 
 
 def statements(runs: Mapping[str, Path], wanted: set[str]) -> list[str]:

@@ -20,6 +20,7 @@ from uaef_frames import schemas
 from uaef_frames.arrow import ParquetFile, file_errors
 from uaef_frames.errors import StoreError
 from uaef_frames.store.manifest import MANIFEST, Manifest
+from uaef_frames.store.places import must_be_local
 from uaef_frames.store.summary import summarise
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class RunWriter:
     """
 
     def __init__(self, out: str | Path, run_id: str) -> None:
+        must_be_local(out)
         self.run_id = run_id
         self.path = Path(out) / run_id
         self._draft = Path(out) / f".{run_id}{_DRAFT}{_HOST}.{os.getpid()}"
