@@ -95,7 +95,7 @@ def test_score_makes_a_run_and_shows_it(cli: Cli, file: Path, tmp_path: Path) ->
     assert open_run(folder).info["name"] == "first"
     assert str(folder) in out
     assert "2 sessions, 3 turns, overall 0.750" in out
-    assert re.search(r"Performance +0\.750 +0\.600 +2 +2 +0\.500", out)
+    assert re.search(r"Performance +0\.750 +0\.000 +1\.000 +0\.600 +2 +2 +0\.500", out)
     assert re.search(r"latency_score +0\.750 +0\.000 +1\.000 +0\.500 +3 +3", out)
 
 

@@ -9,7 +9,7 @@ has no type stubs, which is why its types end here.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -60,6 +60,30 @@ def text_lists(name: str, values: Sequence[Sequence[str]]) -> pl.Series:
     import pyarrow as pa
 
     return pl.Series(name, pa.array(values, pa.large_list(pa.large_string())))
+
+
+class ArrowStream(Protocol):
+    """A frame of any library that speaks Arrow: pandas, pyarrow, DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows, as the Arrow interface hands them over."""
+        ...
+
+
+Frame: TypeAlias = pl.DataFrame | pl.LazyFrame | ArrowStream
+
+
+def as_frame(given: object) -> pl.DataFrame | None:
+    """A frame of polars, pandas or pyarrow, or a DuckDB relation, as one of polars; None: it is
+    none.
+    """
+    if isinstance(given, pl.LazyFrame):
+        return given.collect()
+    if isinstance(given, pl.DataFrame):
+        return given
+    if hasattr(given, "__arrow_c_stream__"):
+        return pl.DataFrame(cast("Any", given))
+    return None
 
 
 def file_errors() -> tuple[type[Exception], ...]:

@@ -24,6 +24,7 @@ import polars as pl
 from uaef_frames import schemas
 from uaef_frames.adapters.batches import Batch, get_batch_reader
 from uaef_frames.adapters.lines import IN_MEMORY, LineIndex, index_lines, open_sources
+from uaef_frames.arrow import Frame
 from uaef_frames.errors import InputFileError, warn
 from uaef_frames.evaluation.aggregate import FAILED_VERDICTS, Aggregated, aggregate
 from uaef_frames.evaluation.engine import warn_without_judge
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from uaef_frames.expectations import Expectations
     from uaef_frames.judge.config import Judge
 
-Payloads: TypeAlias = str | Path | Iterable[Any]
+Payloads: TypeAlias = str | Path | Frame | Iterable[Any]
 OnError: TypeAlias = Literal["reject", "raise"]
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -61,7 +62,7 @@ BATCH_TURNS = 20_000
 
 def evaluate_dataset(
     payloads: Payloads,
-    ground_truth: Expectations | str | Path | Sequence[str | Path] | None = None,
+    ground_truth: Expectations | str | Path | Sequence[str | Path] | Frame | None = None,
     metrics: Iterable[str] | None = None,
     metric_set: str | None = None,
     *,
@@ -82,9 +83,10 @@ def evaluate_dataset(
 
     Args:
         payloads: A path, a glob or a list of paths of JSON lines (.gz and .zst too), or an iterable
-            of records. Turns of a session may stand anywhere.
+            of records; or a frame (polars, pandas, pyarrow, a DuckDB relation) with a row a record,
+            whose `stream_events` are JSON text. Turns of a session may stand anywhere.
         ground_truth: Expectations, or a path, glob or list of paths of JSON lines, Parquet, or
-            sheets (xlsx, csv, tsv, json: see `read_ground_truth`) with a
+            sheets (xlsx, csv, tsv, json, or a frame: see `read_ground_truth`) with a
             row a turn (session_id, turn_id, expected_output, expected_tool_calls, context) or a row
             a session (session_id, per_turn_expected, per_turn_expected_tool_calls, expected_output,
             expected_tool_calls, chatbot_role, system_instructions, context_documents). Other
@@ -171,7 +173,7 @@ def evaluate_dataset(
 
 def open_dataset(
     payloads: Payloads,
-    ground_truth: Expectations | str | Path | Sequence[str | Path] | None,
+    ground_truth: Expectations | str | Path | Sequence[str | Path] | Frame | None,
     adapter: str | Adapter,
     scratch: Path,
     batch_turns: int = BATCH_TURNS,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import Any
 
 import orjson
 import polars as pl
 
 from uaef_frames.adapters.lines import LineIndex, Source, index_lines, open_sources
+from uaef_frames.arrow import as_frame
 from uaef_frames.errors import GroundTruthError, warn
 from uaef_frames.expectations import Expectations, SessionTruth
 from uaef_frames.ground_truth import (
@@ -23,10 +24,6 @@ from uaef_frames.ground_truth import (
 )
 from uaef_frames.ground_truth_bulk import TruthBulkReader
 from uaef_frames.rows import Reject
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 SHEETS = (".csv", ".tsv", ".xlsx", ".xlsm", ".json")
 """Files that are read whole, as sheets that people keep."""
@@ -44,7 +41,7 @@ class TruthReader:
         self._rejects: list[Reject] = []
 
     @classmethod
-    def _of_sheets(cls, paths: list[Path]) -> TruthReader:
+    def _of_sheets(cls, paths: list[Path] | pl.DataFrame) -> TruthReader:
         from uaef_frames.sheets import validate_ground_truth
 
         report = validate_ground_truth(paths)
@@ -68,7 +65,7 @@ class TruthReader:
     @classmethod
     def open(
         cls,
-        given: Expectations | str | Path | Sequence[str | Path] | None,
+        given: Any,
         scratch: Path,
     ) -> TruthReader:
         """A reader of what a caller handed in.
@@ -78,6 +75,9 @@ class TruthReader:
         """
         if given is None or isinstance(given, Expectations):
             return cls(expectations=given)
+        frame = as_frame(given)
+        if frame is not None:
+            return cls._of_sheets(frame)
         sources = open_sources(given, scratch, what="ground_truth")
         if any(s.path.suffix.lower() in SHEETS for s in sources):
             return cls._of_sheets([s.path for s in sources])
@@ -190,8 +190,9 @@ def _as_lines(source: Source, target: Path) -> Source:
     return Source(source.name, target)
 
 
-def load_expectations(path: str | Path | Sequence[str | Path]) -> Expectations:
-    """The expectations in a JSONL or Parquet file.
+def load_expectations(path: Any) -> Expectations:
+    """The expectations in a JSONL or Parquet file, several of them, a sheet, or a frame (polars,
+    pandas, pyarrow, a DuckDB relation).
 
     Raises:
         ConfigError: There is no such file.

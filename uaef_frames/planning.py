@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from uaef_frames.arrow import Frame
 from uaef_frames.conversations import Conversations
 from uaef_frames.dataset import BATCH_TURNS, Payloads, open_dataset
 from uaef_frames.errors import ConfigError
@@ -36,6 +37,7 @@ Truths: TypeAlias = (
     | Sequence[Any]
     | Mapping[str, GroundTruth | None]
     | GroundTruth
+    | Frame
     | None
 )
 

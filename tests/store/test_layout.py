@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from uaef_frames import Run, evaluate_dataset, open_run, open_store, schemas
 from uaef_frames.store.layout import layout
+from uaef_frames.store.summary import steady_mean, steady_sd
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -163,3 +166,31 @@ def test_the_layout_is_written_by_a_command() -> None:
         [sys.executable, "-m", "uaef_frames.store.layout"], capture_output=True, check=True
     )
     assert made.stdout.decode() == layout()
+
+
+def test_means_do_not_depend_on_the_order_in_which_they_are_added_up() -> None:
+    import random
+
+    draw = random.Random(7)
+    scores = [draw.random() for _ in range(20_000)]
+    seen = set()
+    for _ in range(20):
+        draw.shuffle(scores)
+        groups = pl.DataFrame({"g": [i % 3 == 0 for i in range(len(scores))], "score": scores})
+        whole = pl.concat([groups.head(7_001), groups.tail(-7_001)], rechunk=False)
+        seen.add(whole.select(mean=steady_mean("score"), sd=steady_sd("score")).row(0))
+    assert len(seen) == 1
+    mean, sd = seen.pop()
+    assert mean == math.fsum(scores) / len(scores)
+    assert sd == pytest.approx(statistics.stdev(scores), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("scores", "mean", "sd"),
+    [([], None, None), ([None], None, None), ([0.1], 0.1, None), ([0.1, None, 0.1], 0.1, 0.0)],
+)
+def test_a_mean_of_nothing_is_null_and_of_one_score_that_score(
+    scores: list[float | None], mean: float | None, sd: float | None
+) -> None:
+    frame = pl.DataFrame({"score": scores}, schema={"score": pl.Float64})
+    assert frame.select(mean=steady_mean("score"), sd=steady_sd("score")).row(0) == (mean, sd)

@@ -12,6 +12,7 @@ import reprlib
 import shutil
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from glob import glob, has_magic
@@ -23,7 +24,7 @@ import numpy as np
 import orjson
 import polars as pl
 
-from uaef_frames.arrow import are_utf8, texts
+from uaef_frames.arrow import are_utf8, as_frame, texts
 from uaef_frames.canonical import loads, scrub
 from uaef_frames.errors import ConfigError, InputFileError
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from uaef_frames.arrow import Texts
+    from uaef_frames.arrow import Frame, Texts
 
 
 _BLOCK = 16 << 20
@@ -47,6 +48,8 @@ _NEWLINE, _QUOTE, _BACKSLASH = b"\n"[0], b'"'[0], b"\\"[0]
 _ASCII = 127
 
 
+_NESTED = ("stream_events", "messages", "metadata")
+"""Columns of a frame that hold JSON text where records hold lists and objects."""
 IN_MEMORY = "<memory>"
 """The name of the source that records in memory are."""
 
@@ -107,7 +110,7 @@ class LineIndex:
 
 
 def open_sources(
-    payloads: str | Path | Iterable[Any], scratch: Path, *, what: str = "payloads"
+    payloads: str | Path | Frame | Iterable[Any], scratch: Path, *, what: str = "payloads"
 ) -> tuple[Source, ...]:
     """The files that a path, a glob, a list of paths or an iterable of records stands for.
 
@@ -117,6 +120,9 @@ def open_sources(
         ConfigError: Nothing matches, or a path is not a file.
         InputFileError: A compressed file is broken.
     """
+    frame = as_frame(payloads)
+    if frame is not None:
+        return (_spool(_records(frame), scratch / f"{what}.jsonl"),)
     if isinstance(payloads, str | Path):
         paths = _matches(str(payloads), what)
     else:
@@ -124,7 +130,8 @@ def open_sources(
         if items is not None and items and all(isinstance(i, str | Path) for i in items):
             paths = [p for item in items for p in _matches(str(item), what)]
         else:
-            return (_spool(payloads if items is None else items, scratch / f"{what}.jsonl"),)
+            records = cast("Iterable[Any]", payloads) if items is None else items
+            return (_spool(records, scratch / f"{what}.jsonl"),)
     return tuple(
         Source(str(p), _unpacked(p, scratch / f"{what}-{n}.jsonl")) for n, p in enumerate(paths)
     )
@@ -316,6 +323,23 @@ def _spool(records: Iterable[Any], target: Path) -> Source:
         for record in records:
             out.write(record_line(record))
     return Source(IN_MEMORY, target)
+
+
+def _records(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of a frame: what is null is not there, and JSON text is what it stands for."""
+    for row in frame.iter_rows(named=True):
+        yield {
+            name: _parsed(value) if name in _NESTED else value
+            for name, value in row.items()
+            if value is not None
+        }
+
+
+def _parsed(value: Any) -> Any:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return orjson.loads(value)
+    return value
 
 
 def record_line(record: Any) -> bytes:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 import polars as pl
 
+from uaef_frames.arrow import as_frame
 from uaef_frames.errors import GroundTruthError
 from uaef_frames.sheets.report import Problem
 
@@ -91,10 +92,8 @@ def open_grids(given: Any, sheet: str | None = None) -> list[Grid]:
     """
     if isinstance(given, bytes | bytearray):
         return _grids_of_bytes("<bytes>", bytes(given), sheet)
-    if isinstance(given, pl.LazyFrame):
-        given = given.collect()
-    if isinstance(given, pl.DataFrame) or hasattr(given, "__arrow_c_stream__"):
-        frame = given if isinstance(given, pl.DataFrame) else pl.DataFrame(cast("Any", given))  # pyright: ignore[reportUnnecessaryCast]
+    frame = as_frame(given)
+    if frame is not None:
         return [_of_rows("<frame>", frame.columns, frame.iter_rows())]
     if isinstance(given, str | Path):
         return [g for path in _paths(given) for g in _grids_of_file(path, sheet)]

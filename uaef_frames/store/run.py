@@ -20,7 +20,7 @@ from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.store.manifest import Manifest, is_run
 from uaef_frames.store.places import Mirror, Remote, place, scan
-from uaef_frames.store.summary import interval, steady_mean, summarise
+from uaef_frames.store.summary import interval, steady_mean, steady_sd, summarise
 from uaef_frames.store.views import VIEWS, connect, files_of, needed
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Run:
             self.dimensions.group_by("dimension")
             .agg(
                 mean=steady_mean("score"),
-                sd=pl.col("score").sort().std(),
+                sd=steady_sd("score"),
                 threshold=pl.col("threshold").first(),
                 sessions_scored=pl.col("score").count(),
                 sessions=pl.len(),

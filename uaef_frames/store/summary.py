@@ -8,12 +8,28 @@ import polars as pl
 
 from uaef_frames import schemas
 
+_SCALE = 2.0**100
+"""Scores times this are whole numbers, without loss down to 2⁻⁴⁷; 2²⁶ of them fit into 128 bits."""
+
 
 def steady_mean(column: str) -> pl.Expr:
-    """The mean of a group, added up in one order: the same to the last digit in every run, however
-    many threads there are.
+    """The mean of a group of scores, the same to the last digit however it is split among threads;
+    null if none is known.
     """
-    return pl.col(column).sort().mean()
+    value = pl.col(column)
+    return pl.when(value.count() > 0).then(_steady_sum(value) / value.count())
+
+
+def steady_sd(column: str) -> pl.Expr:
+    """The standard deviation (n - 1) of a group of scores, as steady; null for fewer than two."""
+    value = pl.col(column)
+    squares = _steady_sum((value - steady_mean(column)) ** 2)
+    return pl.when(value.count() > 1).then((squares / (value.count() - 1)).sqrt())
+
+
+def _steady_sum(value: pl.Expr) -> pl.Expr:
+    """A sum of floats depends on their order, one of whole numbers does not."""
+    return (value * _SCALE).cast(pl.Int128).sum().cast(pl.Float64) / _SCALE
 
 
 def summarise(scores: pl.LazyFrame, run_id: str) -> pl.DataFrame:
@@ -23,7 +39,7 @@ def summarise(scores: pl.LazyFrame, run_id: str) -> pl.DataFrame:
     )
     by_metric = of_session.group_by("dimension", "metric").agg(
         mean=steady_mean("value"),
-        sd=pl.col("value").sort().std(),
+        sd=steady_sd("value"),
         lowest=pl.col("value").min(),
         sessions_scored=pl.col("value").count(),
         sessions=pl.len(),
