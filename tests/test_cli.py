@@ -96,7 +96,7 @@ def test_score_makes_a_run_and_shows_it(cli: Cli, file: Path, tmp_path: Path) ->
     assert str(folder) in out
     assert "2 sessions, 3 turns, overall 0.750" in out
     assert re.search(r"Performance +0\.750 +0\.000 +1\.000 +0\.600 +2 +2 +0\.500", out)
-    assert re.search(r"latency_score +0\.750 +0\.000 +1\.000 +0\.500 +3 +3", out)
+    assert re.search(r"latency_score +0\.750 +0\.000 +1\.000 +0\.500 +3 of 3 +0\.600 +✓", out)
 
 
 def test_json_is_all_that_is_printed(cli: Cli, file: Path, run: Run, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.store.test_run import rows, score
-from uaef_frames import StoreError, evaluate_dataset, open_store
+from tests.store.test_run import hand_made, rows, score
+from uaef_frames import StoreError, evaluate_dataset, open_run, open_store
 from uaef_frames.store.writer import RunWriter
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def test_a_run_that_is_killed_while_it_is_written_is_whole_or_not_there(
     store = open_store(out)
     chance = random.Random(way)
     phases: Counter[str] = Counter()
+    before = counted(store)
     for n in range(kills):
-        before = counted(store)
         child = _Child(way, out, f"killed-{n}", tmp_path)
         aimed = ("writing", "committing")[n % 2]
         child.until(aimed)
@@ -155,11 +155,12 @@ def test_a_run_that_is_killed_while_it_is_written_is_whole_or_not_there(
         assert len(new) == 1 if phase == "done" else len(new) <= (phase == "committing")
         assert set(after.values()) <= {_BATCHES * 60, _BATCHES, 60}
         written(out, f"next-{n}", size=1)
-        assert hidden(out) == []
+        assert sorted(p.name for p in out.iterdir()) == store.run_ids
         assert not any(store.verify().values())
+        before = after | {f"next-{n}": _BATCHES}
+    assert counted(store) == before
     assert phases["writing"] >= 3
     assert phases["committing"] >= 3
-    assert store.sql("select count(*) from turns").item() == sum(counted(store).values())
 
 
 def _die_while_removing(out: Path, run_id: str) -> None:
@@ -324,3 +325,149 @@ def test_the_command_line_says_in_one_line_that_the_disk_is_full(
     assert refused_in_one_line(done, "No space left")
     assert [p.name for p in out.iterdir()] == ["old"]
     assert counted(open_store(out)) == {"old": _BATCHES}
+
+
+# Many at once.
+
+_SECONDS = 6.0
+
+
+def _size(run_id: str) -> int:
+    """The turns of a run of `_write_many`: its id ends with them."""
+    return int(run_id.rpartition("-")[2])
+
+
+def _write_many(out: Path, number: int, until: float, tell: Connection) -> None:
+    chance = random.Random(number)
+    made: list[str] = []
+    while time.time() < until:
+        size = chance.randint(1, 8)
+        made.append(f"{time.time_ns()}-{number}-{_BATCHES * size}")
+        written(out, made[-1], size)
+        time.sleep(chance.uniform(0.1, 0.5))
+    tell.send(made)
+
+
+def _remove_many(out: Path, number: int, until: float, tell: Connection) -> None:
+    chance = random.Random(number)
+    store = open_store(out)
+    gone: list[str] = []
+    while time.time() < until:
+        names = store.run_ids
+        if len(names) > 3:
+            gone.append(store.remove(chance.choice([*names, "latest"])))
+        time.sleep(chance.uniform(0.05, 0.15))
+    tell.send(gone)
+
+
+def _read_many(out: Path, number: int, until: float, tell: Connection) -> None:
+    """Read until then; tells how often each way gave an answer, and what was wrong."""
+    store = open_store(out)
+    answers: Counter[str] = Counter()
+    wrong: list[str] = []
+
+    def note(way: str, sizes: dict[str, int]) -> None:
+        answers[way] += 1
+        wrong.extend(f"{way}: {r} has {n}" for r, n in sizes.items() if n != _size(r))
+
+    def latest() -> dict[str, int]:
+        run = store.run("latest")
+        try:
+            return {run.run_id: run.summary()["scored"].item()}
+        except StoreError as error:
+            if "removed after it was opened" not in str(error):
+                raise
+            return {}
+
+    def verified() -> dict[str, int]:
+        found = store.verify()
+        wrong.extend(f"verify: {run_id}: {p}" for run_id, p in found.items() if p)
+        return {}
+
+    joined = "select run_id, count(*) from scores join turns using (run_id, session_id) group by 1"
+    ways: dict[str, Callable[[], dict[str, int]]] = {
+        "runs": lambda: dict(store.runs().select("run_id", "num_turns").rows()),
+        "sql": lambda: dict(store.sql("select run_id, count(*) from scores group by all").rows()),
+        "join": lambda: dict(store.sql(joined).rows()),
+        "history": lambda: dict(store.history("overall").select("run_id", "sessions").rows()),
+        "verify": verified,
+        "latest": latest,
+    }
+    order = random.Random(number)
+    while time.time() < until:
+        way = order.choice(list(ways))
+        try:
+            note(way, ways[way]())
+        except Exception as error:
+            wrong.append(f"{way}: {type(error).__name__}: {error}")
+    tell.send((answers, wrong))
+
+
+def test_many_write_read_and_remove_at_once_and_nobody_sees_half_a_run(tmp_path: Path) -> None:
+    for n in range(3):
+        written(tmp_path, f"{n}-first-{_BATCHES}", size=1)
+    warm = _CONTEXT.Process(target=time.time)  # the server is up before the clock runs
+    warm.start()
+    warm.join()
+    until = time.time() + _SECONDS
+    working: dict[str, list[tuple[Any, Connection]]] = {}
+    for work, many in ((_write_many, 8), (_read_many, 8), (_remove_many, 1)):
+        for number in range(many):
+            hear, tell = _CONTEXT.Pipe(duplex=False)
+            child = _CONTEXT.Process(target=work, args=(tmp_path, number, until, tell))
+            child.start()
+            tell.close()
+            working.setdefault(work.__name__, []).append((child, hear))
+    told = {name: [hear.recv() for _, hear in those] for name, those in working.items()}
+    for those in working.values():
+        for child, _ in those:
+            child.join()
+    answers = sum((a for a, _ in told["_read_many"]), Counter[str]())
+    assert [w for _, wrong in told["_read_many"] for w in wrong] == []
+    assert set(answers) == {"runs", "sql", "join", "history", "verify", "latest"}
+    (removed,) = told["_remove_many"]
+    made = [run_id for some in told["_write_many"] for run_id in some]
+    assert removed
+    first = {f"{n}-first-{_BATCHES}" for n in range(3)}
+    store = open_store(tmp_path)
+    assert set(store.run_ids) == (first | set(made)) - set(removed)
+    assert counted(store) == {run_id: _size(run_id) for run_id in store.run_ids}
+    assert not any(store.verify().values())
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_a_run_that_was_opened_and_is_gone_says_so(asked_before: bool, tmp_path: Path) -> None:
+    run = open_run(hand_made(tmp_path))
+    query = "select count(*) from scores"
+    if asked_before:
+        assert run.sql(query).item() > 0
+        assert run.summary().height == 2
+    assert open_store(tmp_path).remove("latest") == run.run_id
+    asks: list[Callable[[], object]] = [
+        run.summary,
+        run.dimension_summary,
+        run.worst_turns,
+        lambda: run.info,
+        lambda: run.scores,
+        lambda: run.sql(query),
+    ]
+    for ask in asks:
+        with pytest.raises(StoreError, match=f"run {run.run_id} is not in .* any more"):
+            ask()
+
+
+def test_a_run_with_a_broken_file_is_not_taken_for_a_removed_one(tmp_path: Path) -> None:
+    for name in ("broken", "whole"):
+        written(tmp_path, name, size=1)
+    store = open_store(tmp_path)
+    run = store.run("broken")
+    for table in ("runs", "scores"):
+        (run.path / f"{table}.parquet").write_bytes(b"no parquet")
+    for ask in (store.runs, store.connect, lambda: store.history("overall"), run.summary):
+        with pytest.raises(StoreError, match=r"(?i)broken|parquet"):
+            ask()
+    problems = store.verify("broken")["broken"]
+    assert [p.split()[0] for p in problems] == ["runs.parquet", "scores.parquet"]
+    assert store.remove("broken") == "broken"
+    assert counted(store) == {"whole": _BATCHES}
