@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.samples.langgraph_records import asked
@@ -11,6 +12,7 @@ from uaef_frames import (
     GroundTruth,
     Message,
     ToolCall,
+    evaluate_dataset,
     metric,
     register_metric,
     unregister_metric,
@@ -20,8 +22,9 @@ from uaef_frames.metrics import get_metric
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from uaef_frames import EvaluationResult, MetricScore
+    from uaef_frames import EvaluationResult, MetricScore, Run
 
+DATA = Path(__file__).parents[1] / "data"
 TOOL_METRICS = ("tool_selection_accuracy", "tool_sequence_correctness", "parameter_quality")
 
 Call = str | tuple[str, dict[str, Any]]
@@ -63,6 +66,18 @@ def payload(
         "stream_events": [*opening, *events],
         **fields,
     }
+
+
+def shipped_run(agent: str, out: Path) -> Run:
+    """The shipped conversations with an agent, scored without a judge."""
+    return evaluate_dataset(
+        DATA / f"{agent}.jsonl",
+        DATA / "ground-truth-booking.xlsx",
+        metric_set="deterministic",
+        constants={"throughput": {"target_rps": 0.5}},
+        out=out,
+        name=agent,
+    )
 
 
 def metric_scores(result: EvaluationResult) -> dict[str, MetricScore]:

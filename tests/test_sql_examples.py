@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from uaef_frames import evaluate_dataset, open_store
+from tests.helpers import shipped_run
+from uaef_frames import open_store
 
 if TYPE_CHECKING:
     from uaef_frames import Store
@@ -42,13 +43,7 @@ EXAMPLES = [
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     out = tmp_path_factory.mktemp("runs")
     for agent in ("booking", "booking_careless"):
-        evaluate_dataset(
-            ROOT / "data" / f"{agent}.jsonl",
-            ROOT / "data" / "ground-truth-booking.xlsx",
-            metric_set="deterministic",
-            out=out,
-            name=agent,
-        )
+        shipped_run(agent, out)
     return open_store(out)
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
-from tests.helpers import payload
+from tests.helpers import payload, shipped_run
 from tests.samples.langgraph_records import asked
 from uaef_frames import ConfigError, evaluate_dataset
 from uaef_frames.cli import app
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from uaef_frames import Run
 
-DATA = Path(__file__).parents[2] / "data"
 RED = "</pre></details><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J"
 
 
@@ -48,12 +47,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return evaluate_dataset(
-        DATA / "booking.jsonl",
-        DATA / "ground-truth-booking.xlsx",
-        metric_set="deterministic",
-        out=tmp_path_factory.mktemp("runs"),
-    )
+    return shipped_run("booking", tmp_path_factory.mktemp("runs"))
 
 
 def test_everything_that_happened_is_on_the_page(run: Run) -> None:

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import builtins
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
+from tests.helpers import shipped_run
 from tests.store.test_run import HOSTILE, hand_made
 from uaef_frames import ConfigError, compare, evaluate_dataset, open_run
 from uaef_frames.look.plots import plot_latency_quality, plot_scores, plot_timeline
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from uaef_frames import Run
 
-DATA = Path(__file__).parents[2] / "data"
 RED = "</script><script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     out = tmp_path_factory.mktemp("runs")
-    return [
-        evaluate_dataset(
-            DATA / f"{agent}.jsonl",
-            DATA / "ground-truth-booking.xlsx",
-            metric_set="deterministic",
-            out=out,
-            name=agent,
-        )
-        for agent in ("booking", "booking_careless")
-    ]
+    return [shipped_run(agent, out) for agent in ("booking", "booking_careless")]
 
 
 def charts(runs: list[Run]) -> dict[str, Any]:

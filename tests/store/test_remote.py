@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from polars.testing import assert_frame_equal
 
+from tests.helpers import shipped_run
 from tests.store.test_run import hand_made
 from uaef_frames import ConfigError, StoreError, compare, evaluate_dataset, open_run, open_store
 from uaef_frames.store.views import VIEWS
@@ -95,13 +96,7 @@ def stores(port: int, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, 
     """The same runs on a disk and in the cloud: two new ones, an older one, and half a one."""
     out = tmp_path_factory.mktemp("store") / "runs"
     for agent in ("booking", "booking_careless"):
-        evaluate_dataset(
-            ROOT / "data" / f"{agent}.jsonl",
-            ROOT / "data" / "ground-truth-booking.xlsx",
-            metric_set="deterministic",
-            out=out,
-            name=agent,
-        )
+        shipped_run(agent, out)
     older(hand_made(out))
     half = out / "20261207-000000-half-000000"
     shutil.copytree(next(out.glob("*booking-*")), half)

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from uaef_frames import compare, evaluate_dataset
+from tests.helpers import shipped_run
+from uaef_frames import compare
 from uaef_frames.cli import app
 
 if TYPE_CHECKING:
@@ -31,17 +32,7 @@ WORSE = {
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     out = tmp_path_factory.mktemp("runs")
-    return {
-        agent: evaluate_dataset(
-            DATA / f"{agent}.jsonl",
-            DATA / "ground-truth-booking.xlsx",
-            metric_set="deterministic",
-            constants={"throughput": {"target_rps": 0.5}},
-            out=out,
-            name=agent,
-        )
-        for agent in AGENTS
-    }
+    return {agent: shipped_run(agent, out) for agent in AGENTS}
 
 
 @pytest.mark.parametrize("agent", WORSE)

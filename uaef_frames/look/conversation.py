@@ -114,15 +114,10 @@ class SessionView:
 
     def _turn_html(self, turn: Mapping[str, Any]) -> str:
         turn_id = turn["turn_id"]
-        calls = _by(self._of("tool_calls", turn_id, "call_index"), "message_index")
-        answered = {c["tool_call_id"] for some in calls.values() for c in some} - {None}
-        left: list[str] = []
-        for message in self._of("messages", turn_id, "message_index"):
-            if message["role"] == "tool" and message["tool_call_id"] in answered:
-                continue  # shown with its call
-            left.append(_message_html(message))
-            left += [_call_html(c) for c in calls.pop(message["message_index"], ())]
-        left += [_call_html(c) for some in calls.values() for c in some]
+        left = [
+            _call_html(row) if is_call else _message_html(row)
+            for is_call, row in self._happened(turn_id)
+        ]
         if turn["interrupted"]:
             left.append('<p class="note">ended by asking a human</p>')
         route = self._route(turn_id)
@@ -132,6 +127,19 @@ class SessionView:
             turn_id
         )
         return f'<div class="turn"><div>{head}{"".join(left)}</div><div>{right}</div></div>'
+
+    def _happened(self, turn_id: int) -> Iterator[tuple[bool, dict[str, Any]]]:
+        """Messages and calls (true) of a turn: each call behind the message that made it, and its
+        result with it.
+        """
+        calls = _by(self._of("tool_calls", turn_id, "call_index"), "message_index")
+        answered = {c["tool_call_id"] for some in calls.values() for c in some} - {None}
+        for message in self._of("messages", turn_id, "message_index"):
+            if message["role"] == "tool" and message["tool_call_id"] in answered:
+                continue
+            yield False, message
+            yield from ((True, call) for call in calls.pop(message["message_index"], ()))
+        yield from ((True, call) for some in calls.values() for call in some)
 
     def _whole_html(self) -> str:
         right = "".join(map(_score_html, self._of("scores", None))) + self._expected_html(None)
@@ -165,17 +173,11 @@ class SessionView:
             yield f"── {_turn_line(turn)}"
             if route := self._route(turn_id):
                 yield f"   {route}"
-            calls = _by(self._of("tool_calls", turn_id, "call_index"), "message_index")
-            answered = {c["tool_call_id"] for some in calls.values() for c in some} - {None}
-            for message in self._of("messages", turn_id, "message_index"):
-                if message["role"] == "tool" and message["tool_call_id"] in answered:
-                    continue
-                if message["content"]:
-                    yield f"{_who(message)}: {_cut(message['content'])}"
-                for call in calls.pop(message["message_index"], ()):
-                    yield f"  → {_call_line(call)}"
-            for some in calls.values():
-                yield from (f"  → {_call_line(call)}" for call in some)
+            for is_call, row in self._happened(turn_id):
+                if is_call:
+                    yield f"  → {_call_line(row)}"
+                elif row["content"]:
+                    yield f"{_who(row)}: {_cut(row['content'])}"
             yield from (f"    {_score_line(s)}" for s in self._of("scores", turn_id))
         whole = self._of("scores", None)
         if whole:
