@@ -15,6 +15,7 @@ from uaef_frames.cli import app
 
 if TYPE_CHECKING:
     from pathlib import Path
+
     from uaef_frames import Run
 
 RED = "</pre></details><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J"

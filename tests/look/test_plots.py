@@ -16,6 +16,7 @@ from uaef_frames.look.plots import plot_latency_quality, plot_scores, plot_timel
 
 if TYPE_CHECKING:
     from pathlib import Path
+
     from uaef_frames import Run
 
 RED = "</script><script>alert(1)</script>"
