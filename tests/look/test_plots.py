@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from tests.helpers import shipped_run
+from tests.helpers import payload, shipped_run
 from tests.store.test_run import HOSTILE, hand_made
 from uaef_frames import ConfigError, compare, evaluate_dataset, open_run
 from uaef_frames.look.plots import plot_latency_quality, plot_scores, plot_timeline
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from uaef_frames import Run
 
 RED = "</script><script>alert(1)</script>"
+UNSEEN = "".join(map(chr, [*range(32), *range(127, 160), 0x202E, 0x2066, 0xFFFE, 0xFFFF]))
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +155,41 @@ def test_no_text_of_an_agent_becomes_script_in_a_page(tmp_path: Path) -> None:
         bundle = chart._repr_mimebundle_()
         page = bundle["text/html"] if isinstance(bundle, dict) else bundle[0]["text/html"]
         assert "<script>alert" not in page
+
+
+def test_no_character_of_an_agent_ends_the_process_that_saves_a_chart(tmp_path: Path) -> None:
+    name = f"a{UNSEEN}😀&\"'"
+    events = {"agent": {"messages": [{"type": "ai", "content": UNSEEN, "id": "m"}]}}
+    run = evaluate_dataset(
+        [payload(name, 1, events, said=name)], metric_set="deterministic", out=tmp_path
+    )
+    (session,) = run.sessions.collect()["session_id"]
+    for number, chart in enumerate((run.plot_timeline(session), run.plot_latency_quality())):
+        for ending in ("svg", "png", "html"):
+            file = tmp_path / f"{number}.{ending}"
+            chart.save(str(file))
+            assert file.stat().st_size > 0
+    assert "😀" in (tmp_path / "0.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize("latency", [float("nan"), float("inf"), -1.0, 2.0, None])
+def test_any_latency_that_a_payload_may_hold_can_be_drawn(
+    tmp_path: Path, latency: float | None
+) -> None:
+    events = {"agent": {"messages": [{"type": "ai", "content": "yes", "id": "m"}]}}
+    run = evaluate_dataset(
+        [payload("s", 1, events, latency=latency)], metric_set="deterministic", out=tmp_path
+    )
+    for chart in (
+        run.plot_dimensions(),
+        run.plot_latency_quality(),
+        run.plot_scores("latency_score"),
+        run.plot_timeline("s"),
+    ):
+        chart.save(str(tmp_path / "x.svg"))
+    shown = [v["latency_s"] for v in values(run.plot_latency_quality())]
+    assert [v for v in shown if v != 2.0] == []
+    assert "turn 1" in str(run.session("s"))
 
 
 def test_what_the_run_does_not_have_is_named_with_what_was_probably_meant(runs: list[Run]) -> None:

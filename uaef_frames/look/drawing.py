@@ -11,6 +11,8 @@ from uaef_frames.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_UNSEEN = r"[\p{Cc}\x{FFFE}\x{FFFF}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
+"""Control characters, what is no character, and what turns the direction of the text around it."""
 LONGEST = 200
 """Characters of a text in a tooltip."""
 
@@ -35,7 +37,8 @@ def data(frame: pl.DataFrame) -> Any:
     """A frame as the data of a chart.
 
     A chart writes its data into a script of the page that shows it, as JSON in which `</script>`
-    stands as it is: whoever names a session could run code there. So no text keeps its `<`.
+    stands as it is: whoever names a session could run code there. So no text keeps its `<`, nor a
+    character that SVG cannot hold: one in a title would end the process that saves the chart.
     """
     safe = frame.with_columns(pl.col(pl.String).map_batches(_safe, return_dtype=pl.String))
     return library().Data(values=safe.to_dicts())
@@ -62,4 +65,4 @@ def tooltips(alt: Any, fields: Mapping[str, str]) -> list[Any]:
 
 
 def _safe(text: pl.Series) -> pl.Series:
-    return text.str.replace_all("<", "‹", literal=True)
+    return text.str.replace_all("<", "‹", literal=True).str.replace_all(_UNSEEN, " ")
