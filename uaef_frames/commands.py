@@ -215,9 +215,9 @@ def gate(
         run, against=against, fail_if=fail_if or (), fail_under=fail_under or (), rules=rules
     )
     if junit is not None:
-        junit.write_text(found.to_junit(), "utf-8")
+        _write(junit, found.to_junit())
     if markdown is not None:
-        markdown.write_text(found.to_markdown(), "utf-8")
+        _write(markdown, found.to_markdown())
     if as_json:
         print_json({"passed": found.passed, "checks": found.table.to_dicts()})
     elif annotations:
@@ -227,6 +227,15 @@ def gate(
         print_table(found.table)
     if not found.passed:
         raise typer.Exit(1)
+
+
+def _write(path: Path, text: str) -> None:
+    """A file for people; half of a surrogate pair, which agents may write, becomes a `?` in it."""
+    try:
+        path.write_bytes(text.encode("utf-8", "replace"))
+    except OSError as error:
+        complain(f"{path} cannot be written: {error}")
+        raise typer.Exit(1) from error
 
 
 def session(
@@ -241,11 +250,8 @@ def session(
     if html is None:
         print_line(str(view))
         return
-    try:
-        print_line(str(view.save(html)))
-    except OSError as error:
-        complain(f"{html} cannot be written: {error}")
-        raise typer.Exit(1) from error
+    _write(html, view.to_html())
+    print_line(str(html))
 
 
 def power(

@@ -206,3 +206,15 @@ def test_power_without_anything_to_go_by(tmp_path: Path) -> None:
     for more in ({"power": 1.0}, {"alpha": 0.0}, {"correlation": 1.0}):
         with pytest.raises(ConfigError):
             power(same, "accuracy", 0.1, **more)
+
+
+@pytest.mark.parametrize("option", ["--junit", "--markdown"])
+def test_a_report_that_cannot_be_written_is_one_line(
+    runs: tuple[Run, Run], tmp_path: Path, option: str
+) -> None:
+    nowhere = str(tmp_path / "no" / "report")
+    base = ["gate", str(runs[0].path), "--fail-under", "overall=0.1"]
+    result = CliRunner().invoke(app, [*base, option, nowhere])
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "report cannot be written" in " ".join(result.stderr.split())
