@@ -110,13 +110,14 @@ def under(name: str, *rooms: str) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
-GROUND = ("arrow", "canonical", "errors", "version")
+GROUND = ("arrow", "canonical", "errors", "files", "version")
 """What any room may stand on: no room of its own."""
 ROWS = ("models", "schemas", "schema_sets", "rows", "table_set", "traces")
 MAY = {
     "arrow": (),
     "canonical": (),
     "errors": (),
+    "files": ("arrow", "errors"),
     "version": (),
     "models": (),
     "schemas": (),

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import polars as pl
@@ -31,6 +30,7 @@ from uaef_frames.evaluation.engine import warn_without_judge
 from uaef_frames.evaluation.plan import Plan, make_plan
 from uaef_frames.evaluation.score import score
 from uaef_frames.evaluation.units import expected_tables, lay_out
+from uaef_frames.files import scratch_folder
 from uaef_frames.ground_truth_files import TruthReader
 from uaef_frames.rows import Reject, rejects_frame
 from uaef_frames.store.joining import JoinReport
@@ -112,8 +112,8 @@ def evaluate_dataset(
 
     Raises:
         ConfigError: Anything unknown among the arguments, or no such file.
-        InputFileError: A record cannot be used and `on_error="raise"`.
-        StoreError: The run cannot be written.
+        InputFileError: A file cannot be read; or a record cannot be used and `on_error="raise"`.
+        StoreError: The run cannot be written, or the disk has no room for records.
         JudgeError: The judge cannot be asked at all; verdicts that are in are kept in its cache.
     """
     plan = make_plan(
@@ -128,7 +128,7 @@ def evaluate_dataset(
     began = time.perf_counter()
     when = now or datetime.now(UTC)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="uaef-frames-")))
+        scratch = stack.enter_context(scratch_folder())
         reader = get_batch_reader(adapter)
         index = reader.named(index_lines(open_sources(payloads, scratch)))
         truths = TruthReader.open(ground_truth, scratch)

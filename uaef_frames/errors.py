@@ -88,7 +88,7 @@ class JudgeError(UaefError):
 
 
 class StoreError(UaefError):
-    """A run that cannot be written, found or queried."""
+    """A run that cannot be written, found or queried, or a file that cannot be written."""
 
 
 class InputFileError(UaefError, ValueError):

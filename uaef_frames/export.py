@@ -6,13 +6,13 @@ What agents wrote goes into cells as text; nothing of it runs when a sheet is op
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from uaef_frames import schemas
 from uaef_frames.dataset import open_dataset
 from uaef_frames.errors import ConfigError
 from uaef_frames.expectations import Calls, Expectations, SessionTruth, TurnTruth
+from uaef_frames.files import make_folder, scratch_folder
 from uaef_frames.sheets.writing import frame_rows, write_ground_truth, write_text, write_workbook
 from uaef_frames.store.run import Run, open_run
 
@@ -40,6 +40,7 @@ def to_ground_truth(
     Raises:
         ConfigError: The path's ending is another.
         GroundTruthError: A text does not fit a cell of Excel.
+        StoreError: The disk does not take the file.
     """
     if isinstance(recorded, str | Path) and Path(recorded).is_dir():
         recorded = open_run(recorded)
@@ -47,8 +48,8 @@ def to_ground_truth(
         parts = [(recorded.turns.collect(), recorded.tool_calls.collect())]
         made = _expectations(parts)
     else:
-        with TemporaryDirectory(prefix="uaef-frames-") as scratch:
-            batches = open_dataset(recorded, None, adapter, Path(scratch))
+        with scratch_folder() as scratch:
+            batches = open_dataset(recorded, None, adapter, scratch)
             made = _expectations((c.turns, c.tool_calls) for c, _ in batches)
     if path is not None:
         write_ground_truth(made, path)
@@ -87,6 +88,7 @@ def export_run(
     Raises:
         ConfigError: There is no such table, or the path ends otherwise.
         GroundTruthError: A text does not fit a cell of Excel; write csv.
+        StoreError: The disk does not take them.
     """
     opened = run if isinstance(run, Run) else open_run(run)
     wanted = list(tables or ("sessions", "dimensions", "scores", "turns", "rejects", "runs"))
@@ -100,7 +102,7 @@ def export_run(
     if target.suffix.lower() == ".xlsx":
         write_workbook(target, {name: frame_rows(frame) for name, frame in frames.items()})
     elif target.suffix == "" or target.is_dir():
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(target)
         for name, frame in frames.items():
             header, rows = frame_rows(frame)
             write_text(target / f"{name}.csv", header, rows)

@@ -5,17 +5,16 @@ Knows where the rows of a session stand; what a row says is `ground_truth`'s bus
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import polars as pl
 
 from uaef_frames.adapters.lines import LineIndex, Source, index_lines, open_sources
-from uaef_frames.arrow import as_frame
+from uaef_frames.arrow import as_frame, file_errors
 from uaef_frames.errors import GroundTruthError, warn
 from uaef_frames.expectations import Expectations, SessionTruth
+from uaef_frames.files import scratch_folder, write_lines
 from uaef_frames.ground_truth import (
     GroundTruthRow,
     TruthCollector,
@@ -24,6 +23,9 @@ from uaef_frames.ground_truth import (
 )
 from uaef_frames.ground_truth_bulk import TruthBulkReader
 from uaef_frames.rows import Reject
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SHEETS = (".csv", ".tsv", ".xlsx", ".xlsm", ".json")
 """Files that are read whole, as sheets that people keep."""
@@ -72,6 +74,7 @@ class TruthReader:
 
         Raises:
             ConfigError: There is no such file.
+            GroundTruthError: A Parquet file or a sheet cannot be read.
         """
         if given is None or isinstance(given, Expectations):
             return cls(expectations=given)
@@ -184,9 +187,14 @@ def _as_lines(source: Source, target: Path) -> Source:
     """Parquet as lines of JSON; anything else as it is."""
     if source.path.suffix != ".parquet":
         return source
-    with target.open("wb") as out:
-        for row in pl.read_parquet(source.path, glob=False).iter_rows(named=True):
-            out.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
+    try:
+        frame = pl.read_parquet(source.path, glob=False)
+    except file_errors() as error:
+        reason = str(error).partition("\n")[0]
+        raise GroundTruthError(f"cannot be read: {reason}", source=source.name) from error
+    rows = frame.iter_rows(named=True)
+    options = orjson.OPT_APPEND_NEWLINE
+    write_lines(target, (orjson.dumps(row, default=str, option=options) for row in rows))
     return Source(source.name, target)
 
 
@@ -198,8 +206,8 @@ def load_expectations(path: Any) -> Expectations:
         ConfigError: There is no such file.
         GroundTruthError: A row cannot be read; the message names file and line.
     """
-    with TemporaryDirectory(prefix="uaef-frames-") as scratch:
-        reader = TruthReader.open(path, Path(scratch))
+    with scratch_folder() as scratch:
+        reader = TruthReader.open(path, scratch)
         expectations, rejects = reader.of(reader.session_ids)
         rejects += reader.strays()
     if rejects:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from uaef_frames.arrow import Frame
@@ -21,6 +20,7 @@ from uaef_frames.evaluation.score import prepare
 from uaef_frames.evaluation.subjects import entry_of, full_traces, session_id_of
 from uaef_frames.evaluation.units import Subject, lay_out
 from uaef_frames.expectations import Expectations, session_truth
+from uaef_frames.files import scratch_folder
 from uaef_frames.judge.planning import JudgePlan, Planner
 from uaef_frames.models import AgentTrace, GroundTruth, MultiAgentTrace
 
@@ -78,9 +78,9 @@ def plan(
     if items is not None:
         _add(planner, _subject(items, ground_truth), asked)
         return planner.plan()
-    with TemporaryDirectory(prefix="uaef-frames-") as folder:
+    with scratch_folder() as scratch:
         batches = open_dataset(
-            cast("Payloads", data), cast("Any", ground_truth), adapter, Path(folder), batch_turns
+            cast("Payloads", data), cast("Any", ground_truth), adapter, scratch, batch_turns
         )
         for conversations, expectations in batches:
             _add(planner, lay_out(conversations, expectations), asked)

@@ -21,6 +21,7 @@ import polars as pl
 
 from uaef_frames.errors import ConfigError, InputFileError
 from uaef_frames.expectations import Expectations
+from uaef_frames.files import make_folder, write_whole
 from uaef_frames.judge.prices import Price, as_price
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def record_sessions(
     Raises:
         ConfigError: There is no question, or the agent is nothing that can be run.
         InputFileError: `path` holds something else.
+        StoreError: The disk does not take the file.
     """
     if concurrency < 1:
         raise ConfigError(f"concurrency is at least 1, not {concurrency}")
@@ -393,10 +395,8 @@ def _whole_sessions(target: Path, sessions: Sequence[_Session]) -> list[dict[str
 
 def _rewrite(target: Path, kept: Sequence[dict[str, Any]]) -> None:
     """The file with whole sessions alone; it is replaced in one step."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.draft")
-    draft.write_bytes(b"".join(_line(p) for p in kept))
-    draft.replace(target)
+    make_folder(target.parent)
+    write_whole(target, b"".join(_line(p) for p in kept))
 
 
 def _price_table(prices: Any) -> dict[str, Price]:

@@ -12,6 +12,7 @@ import polars as pl
 
 from uaef_frames import schemas
 from uaef_frames.errors import ConfigError
+from uaef_frames.files import make_folder, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,11 +34,16 @@ class TableSet:
         return {name: getattr(self, name) for name in self.tables}
 
     def write_parquet(self, folder: str | Path) -> Path:
-        """Write a file a table into a folder, which is made."""
+        """Write a file a table into a folder, which is made.
+
+        Raises:
+            StoreError: The disk does not take them.
+        """
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(target)
         for name, frame in self.frames().items():
-            frame.write_parquet(target / f"{name}.parquet", compression="zstd")
+            with replacing(target / f"{name}.parquet") as draft:
+                frame.write_parquet(draft, compression="zstd")
         return target
 
     @classmethod

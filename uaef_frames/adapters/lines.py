@@ -12,7 +12,7 @@ import reprlib
 import shutil
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from glob import glob, has_magic
@@ -27,9 +27,10 @@ import polars as pl
 from uaef_frames.arrow import are_utf8, as_frame, texts
 from uaef_frames.canonical import loads, scrub
 from uaef_frames.errors import ConfigError, InputFileError
+from uaef_frames.files import write_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -119,6 +120,7 @@ def open_sources(
     Raises:
         ConfigError: Nothing matches, or a path is not a file.
         InputFileError: A compressed file is broken.
+        StoreError: The disk has no room for records.
     """
     frame = as_frame(payloads)
     if frame is not None:
@@ -138,7 +140,11 @@ def open_sources(
 
 
 def index_lines(sources: Sequence[Source]) -> LineIndex:
-    """Read every file once and note where its lines stand and whose they are."""
+    """Read every file once and note where its lines stand and whose they are.
+
+    Raises:
+        InputFileError: A file cannot be read.
+    """
     parts = [part for n, source in enumerate(sources) for part in _index_file(n, source)]
     empty = pl.DataFrame(
         schema={
@@ -154,7 +160,7 @@ def index_lines(sources: Sequence[Source]) -> LineIndex:
 
 def _index_file(number: int, source: Source) -> Iterator[pl.DataFrame]:
     start, line, rest = 0, 1, b""
-    with source.path.open("rb") as file:
+    with _reading(source) as file:
         while block := file.read(_BLOCK):
             data = rest + block
             end = data.rfind(b"\n") + 1
@@ -165,6 +171,15 @@ def _index_file(number: int, source: Source) -> Iterator[pl.DataFrame]:
                 line, start = line + frame.height, start + end
     if rest:  # a last line without a newline
         yield _placed(_index_block(rest), number, line, start)
+
+
+@contextmanager
+def _reading(source: Source) -> Generator[BinaryIO]:
+    try:
+        with source.path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise InputFileError(f"cannot be read: {error}", source=source.name) from error
 
 
 def _placed(frame: pl.DataFrame, number: int, line: int, start: int) -> pl.DataFrame:
@@ -319,9 +334,7 @@ def _zstd_errors() -> tuple[type[BaseException], ...]:
 
 def _spool(records: Iterable[Any], target: Path) -> Source:
     """Write records as lines, live message objects in their serialised form."""
-    with target.open("wb") as out:
-        for record in records:
-            out.write(record_line(record))
+    write_lines(target, map(record_line, records))
     return Source(IN_MEMORY, target)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,7 @@ import polars as pl
 from uaef_frames.canonical import canonical_json, loads
 from uaef_frames.errors import ConfigError, GroundTruthError
 from uaef_frames.expectations import Expectations
+from uaef_frames.files import replacing, write_whole
 from uaef_frames.sheets.cells import CELL_LIMIT, SESSION_ROW
 from uaef_frames.sheets.grids import escaped, letters
 
@@ -65,6 +67,7 @@ def write_ground_truth(expectations: Expectations | None, path: str | Path) -> P
     Raises:
         ConfigError: The ending is another.
         GroundTruthError: A text is longer than a cell of Excel (32,767 characters); write csv.
+        StoreError: The disk does not take it.
     """
     target = Path(path)
     held = expectations if expectations is not None else Expectations.empty()
@@ -82,12 +85,10 @@ def write_ground_truth(expectations: Expectations | None, path: str | Path) -> P
         write_text(target, header, rows, "\t" if ending == ".tsv" else ",")
     elif ending in (".jsonl", ".ndjson"):
         lines = [dict(zip(header, row, strict=True)) for row in rows]
-        target.write_bytes(
-            b"".join(
-                orjson.dumps({k: v for k, v in line.items() if v is not None}) + b"\n"
-                for line in lines
-            )
+        octets = b"".join(
+            orjson.dumps({k: v for k, v in line.items() if v is not None}) + b"\n" for line in lines
         )
+        write_whole(target, octets)
     else:
         raise ConfigError(f"ground truth is written as xlsx, csv, tsv or jsonl, not {ending!r}")
     return target
@@ -183,11 +184,15 @@ def _documents(context: list[str]) -> str | None:
 def write_text(
     target: Path, header: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ","
 ) -> None:
-    """A text table in UTF-8, with a mark that tells Excel so; cells that would run are shielded."""
+    """A text table in UTF-8, with a mark that tells Excel so; cells that would run are shielded.
+
+    Raises:
+        StoreError: The disk does not take it.
+    """
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=separator, lineterminator="\r\n")
     writer.writerows([_shielded(cell) for cell in row] for row in (header, *rows))
-    target.write_bytes(b"\xef\xbb\xbf" + buffer.getvalue().encode("utf-8", "replace"))
+    write_whole(target, b"\xef\xbb\xbf" + buffer.getvalue().encode("utf-8", "replace"))
 
 
 def _shielded(cell: Any) -> Any:
@@ -205,10 +210,12 @@ def write_workbook(
 
     Raises:
         GroundTruthError: A text is longer than a cell of Excel.
+        StoreError: The disk does not take it.
     """
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Alignment, Font
+    from openpyxl.utils.exceptions import WorkbookAlreadySaved
 
     book = Workbook(write_only=True)
     wrapped = Alignment(vertical="top", wrap_text=True)
@@ -239,11 +246,13 @@ def write_workbook(
             sheet.append([cell(str(name), sheet, bold) for name in header])
             for row in rows:
                 sheet.append([None if v is None else cell(v, sheet) for v in row])
+        with replacing(target) as draft:
+            book.save(draft)
     except BaseException:
         for sheet in book.worksheets:
-            sheet.close()
+            with suppress(WorkbookAlreadySaved):
+                sheet.close()
         raise
-    book.save(target)
 
 
 def _fitting(text: str, target: Path) -> str:
