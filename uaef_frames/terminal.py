@@ -46,12 +46,17 @@ def cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     text = str(value)
-    return visible(text[:200].replace("\n", " ")) + ("…" if len(text) > 200 else "")
+    return one_line(text[:200]) + ("…" if len(text) > 200 else "")
 
 
 def visible(text: str) -> str:
     """Text without anything that a terminal would obey, line breaks aside."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+def one_line(text: str) -> str:
+    """`visible` text without line breaks: with one, agents could imitate the next line."""
+    return visible(text).replace("\n", " ")
 
 
 def print_line(text: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.helpers import payload, shipped_run
 from tests.store.test_run import HOSTILE, hand_made
 from uaef_frames import ConfigError, compare, evaluate_dataset, open_run
+from uaef_frames.look.drawing import data
 from uaef_frames.look.plots import plot_latency_quality, plot_scores, plot_timeline
 
 if TYPE_CHECKING:
@@ -172,6 +173,11 @@ def test_no_character_of_an_agent_ends_the_process_that_saves_a_chart(tmp_path: 
     assert "😀" in (tmp_path / "0.svg").read_text("utf-8")
 
 
+def test_what_is_no_number_is_null_in_any_chart() -> None:
+    frame = pl.DataFrame({"x": [float("nan"), float("inf"), -float("inf"), 0.5, None]})
+    assert [v["x"] for v in data(frame).values] == [None, None, None, 0.5, None]
+
+
 @pytest.mark.parametrize("latency", [float("nan"), float("inf"), -1.0, 2.0, None])
 def test_any_latency_that_a_payload_may_hold_can_be_drawn(
     tmp_path: Path, latency: float | None
@@ -188,7 +194,9 @@ def test_any_latency_that_a_payload_may_hold_can_be_drawn(
     ):
         chart.save(str(tmp_path / "x.svg"))
     shown = [v["latency_s"] for v in values(run.plot_latency_quality())]
-    assert [v for v in shown if v != 2.0] == []
+    assert shown == ([2.0] if latency == 2.0 else [])
+    waits = [v["latency_s"] for v in values(run.plot_timeline("s")) if "latency_s" in v]
+    assert waits == [2.0 if latency == 2.0 else None]
     assert "turn 1" in str(run.session("s"))
 
 

@@ -6,13 +6,15 @@ Everything that agents, users and judges wrote is escaped; nothing of it is ever
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uaef_frames.terminal import visible
+from uaef_frames.files import write_whole
+from uaef_frames.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,10 +86,14 @@ class SessionView:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to a file. The file."""
+        """Write the page to a file. The file.
+
+        Raises:
+            StoreError: The disk does not take it.
+        """
         target = Path(path)
         # What agents wrote may hold halves of surrogate pairs, which no file takes.
-        target.write_bytes(self.to_html().encode("utf-8", "replace"))
+        write_whole(target, self.to_html().encode("utf-8", "replace"))
         return target
 
     def _repr_html_(self) -> str:
@@ -130,12 +136,14 @@ class SessionView:
 
     def _happened(self, turn_id: int) -> Iterator[tuple[bool, dict[str, Any]]]:
         """Messages and calls (true) of a turn: each call behind the message that made it, and its
-        result with it.
+        result with it. A message that is no call's result, such as a second one, stands by itself.
         """
         calls = _by(self._of("tool_calls", turn_id, "call_index"), "message_index")
-        answered = {c["tool_call_id"] for some in calls.values() for c in some} - {None}
+        results = Counter((c["tool_call_id"], c["result"]) for some in calls.values() for c in some)
         for message in self._of("messages", turn_id, "message_index"):
-            if message["role"] == "tool" and message["tool_call_id"] in answered:
+            shown = message["tool_call_id"], message["content"]
+            if message["role"] == "tool" and results[shown] > 0:
+                results[shown] -= 1
                 continue
             yield False, message
             yield from ((True, call) for call in calls.pop(message["message_index"], ()))
@@ -159,12 +167,15 @@ class SessionView:
         )
 
     def __str__(self) -> str:
-        return visible("\n".join(self._lines()))
+        return "\n".join(map(one_line, self._lines()))
 
     def __repr__(self) -> str:
         return f"SessionView({self.session_id!r}: {self.tables['turns'].height} turns)"
 
     def _lines(self) -> Iterator[str]:
+        """What is said takes several lines, all but the first behind a bar: none can be taken for
+        another speaker, a call or a score.
+        """
         yield f"{self.session_id}: {' · '.join(self._facts())}"
         yield from (f"  {line}" for line in self._remarks())
         for turn in self._rows("turns", "turn_index"):
@@ -177,7 +188,9 @@ class SessionView:
                 if is_call:
                     yield f"  → {_call_line(row)}"
                 elif row["content"]:
-                    yield f"{_who(row)}: {_cut(row['content'])}"
+                    first, *more = _cut(row["content"]).split("\n")
+                    yield f"{_who(row)}: {first}"
+                    yield from (f"│ {line}" for line in more)
             yield from (f"    {_score_line(s)}" for s in self._of("scores", turn_id))
         whole = self._of("scores", None)
         if whole:

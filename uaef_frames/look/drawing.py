@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import polars.selectors as cs
 
 from uaef_frames.errors import ConfigError
 
@@ -39,9 +40,20 @@ def data(frame: pl.DataFrame) -> Any:
     A chart writes its data into a script of the page that shows it, as JSON in which `</script>`
     stands as it is: whoever names a session could run code there. So no text keeps its `<`, nor a
     character that SVG cannot hold: one in a title would end the process that saves the chart.
+    Numbers that are none, which JSON does not have, are null.
     """
-    safe = frame.with_columns(pl.col(pl.String).map_batches(_safe, return_dtype=pl.String))
+    number = cs.float()
+    safe = frame.with_columns(
+        pl.col(pl.String).map_batches(_safe, return_dtype=pl.String),
+        pl.when(number.is_finite()).then(number).name.keep(),
+    )
     return library().Data(values=safe.to_dicts())
+
+
+def seconds(column: str) -> pl.Expr:
+    """A duration as a chart can show it: null where clocks gave none, or less than none."""
+    value = pl.col(column)
+    return pl.when(value.is_finite() & (value >= 0)).then(value).alias(column)
 
 
 def words(text: str) -> str:

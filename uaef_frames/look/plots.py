@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from uaef_frames.look.drawing import data, library, short, tooltips, words
+from uaef_frames.look.drawing import data, library, seconds, short, tooltips, words
 
 if TYPE_CHECKING:
     import altair
@@ -188,7 +188,11 @@ def plot_timeline(
     step = -(-turns.height // _MOST_TURNS) or 1
     first = (pl.col("turn_index") - 1) // step * step + 1
     placed = turns.select(
-        "turn_id", short("query"), short("response"), "latency_s", place=first.cast(pl.String)
+        "turn_id",
+        short("query"),
+        short("response"),
+        seconds("latency_s"),
+        place=first.cast(pl.String),
     )
     cells = (
         scores.join(placed.select("turn_id", "place", "query"), on="turn_id", how="left")
@@ -326,10 +330,7 @@ def plot_latency_quality(turns: pl.LazyFrame, scores: pl.LazyFrame) -> altair.To
     )
     wanted = turns.select("session_id", "turn_id", "latency_s", "query")
     joined = wanted.join(quality, on=["session_id", "turn_id"], how="left").collect()
-    known = joined.filter(
-        pl.col("latency_s").is_finite() & (pl.col("latency_s") >= 0),
-        pl.col("quality").is_not_null(),
-    )
+    known = joined.with_columns(seconds("latency_s")).drop_nulls(["latency_s", "quality"])
     note = f"{known.height} turns" + (
         f"; {joined.height - known.height} without latency or score are not shown"
         if known.height < joined.height
