@@ -16,6 +16,7 @@ from uaef_frames.commands import cache_app, gate, power, runs_app, session
 from uaef_frames.errors import UaefError
 from uaef_frames.terminal import (
     complain,
+    one_line,
     print_json,
     print_line,
     print_rows,
@@ -313,16 +314,13 @@ def compare(
 
     found = compared(run_a, run_b, unit=cast("Any", unit), bootstrap=bootstrap)
     if as_json:
-        print_json({"table": found.table.to_dicts(), "notes": found.notes})
+        print_json(found.to_dict())
     elif markdown:
         sys.stdout.write(found.to_markdown())
     else:
         print_table(found.table.drop("kind"))
-        for note in found.notes:
-            print_line(f"note: {note}")
-        for count, where in ((len(found.only_in_a), run_a), (len(found.only_in_b), run_b)):
-            if count:
-                print_line(f"{count} sessions are only in {where}")
+        for line in found.remarks:
+            print_line(one_line(f"note: {line}"))
 
 
 @app.command()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uaef_frames.terminal import complain, print_json, print_line, print_table
+from uaef_frames.files import write_whole
+from uaef_frames.terminal import complain, one_line, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -115,7 +116,7 @@ def runs_rm(
     from uaef_frames.store import open_store
 
     opened = open_store(store)
-    name = opened.run(run).run_id
+    name = opened.named(run)
     if not yes:
         typer.confirm(f"Remove {name}?", abort=True)
     print_line(f"removed {opened.remove(name)}")
@@ -198,8 +199,11 @@ def gate(
     fail_under: Annotated[
         list[str] | None, typer.Option(help="Such as overall=0.7: a metric, dimension or overall.")
     ] = None,
+    max_missing: Annotated[
+        int | None, typer.Option(help="Sessions of the run before that may be missing; default 0.")
+    ] = None,
     rules: Annotated[
-        Path | None, typer.Option(help="A YAML file with fail_if and fail_under.")
+        Path | None, typer.Option(help="A YAML file with fail_if, fail_under and max_missing.")
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML there.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a Markdown table there.")] = None,
@@ -212,30 +216,32 @@ def gate(
     from uaef_frames.store import gate as held
 
     found = held(
-        run, against=against, fail_if=fail_if or (), fail_under=fail_under or (), rules=rules
+        run,
+        against=against,
+        fail_if=fail_if or (),
+        fail_under=fail_under or (),
+        max_missing=max_missing,
+        rules=rules,
     )
     if junit is not None:
         _write(junit, found.to_junit())
     if markdown is not None:
         _write(markdown, found.to_markdown())
     if as_json:
-        print_json({"passed": found.passed, "checks": found.table.to_dicts()})
+        print_json(found.to_dict())
     elif annotations:
-        for line in found.annotations().splitlines():
-            print_line(line)
+        print_line(found.annotations().rstrip("\n"))
     else:
         print_table(found.table)
+        for note in found.notes:
+            print_line(one_line(f"note: {note}"))
     if not found.passed:
         raise typer.Exit(1)
 
 
 def _write(path: Path, text: str) -> None:
     """A file for people; half of a surrogate pair, which agents may write, becomes a `?` in it."""
-    try:
-        path.write_bytes(text.encode("utf-8", "replace"))
-    except OSError as error:
-        complain(f"{path} cannot be written: {error}")
-        raise typer.Exit(1) from error
+    write_whole(path, text.encode("utf-8", "replace"))
 
 
 def session(

@@ -13,16 +13,21 @@ from tests.helpers import payload
 from tests.store.test_run import rows
 from uaef_frames import ConfigError, StoreError, compare, evaluate_dataset
 from uaef_frames.cli import app
-from uaef_frames.store.compare import _tested
+from uaef_frames.store import paired
 from uaef_frames.store.run import Run
 from uaef_frames.store.writer import RunWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
 def run_of(
-    folder: Path, name: str, scores: dict[str, list[float | None]], metric: str = "accuracy"
+    folder: Path,
+    name: str,
+    scores: Mapping[str, Sequence[float | None]],
+    metric: str = "accuracy",
+    of_dimension: float | None = None,
 ) -> Run:
     """A run with those scores of one metric, by session and turn."""
     held: dict[str, list[dict[str, Any]]] = {"scores": [], "sessions": [], "dimensions": []}
@@ -34,6 +39,8 @@ def run_of(
         ]  # fmt: skip
         known = [v for v in values if v is not None]
         mean = float(np.mean(known)) if known else None
+        if of_dimension is not None:
+            mean = of_dimension
         one = {"run_id": name, "session_id": sid, "num_turns": len(values)}
         held["sessions"].append({**one, "overall_score": mean})
         held["dimensions"].append({**one, "dimension": "D", "score": mean})
@@ -59,7 +66,7 @@ def test_figures_are_those_of_a_paired_t_test_over_sessions(tmp_path: Path) -> N
     assert row["wins"] + row["ties"] + row["losses"] == row["n"] == 30
     assert found.table["kind"].to_list() == ["overall", "dimension", "metric"]
     assert "overall +0.0" in repr(found)
-    assert "`accuracy`" in found.to_markdown()
+    assert "| accuracy | 0." in found.to_markdown()
 
 
 def test_many_turns_of_few_sessions_are_not_many_pieces_of_evidence(tmp_path: Path) -> None:
@@ -80,7 +87,7 @@ def test_chance_is_called_a_difference_in_one_of_twenty_times() -> None:
         sessions = dice.normal(0, 0.2, (40, 1))
         noise = [sessions + dice.normal(0, 0.3, (40, 5)) for _ in range(2)]
         apart = noise[1].mean(axis=1) - noise[0].mean(axis=1)
-        hits += _tested(apart)["p"] < 0.05
+        hits += paired.mean_is_zero(apart)["p"] < 0.05
     assert 0.03 < hits / 1000 < 0.07
 
 
@@ -147,7 +154,13 @@ def test_the_bootstrap_draws_sessions(tmp_path: Path) -> None:
         assert any("2,000 resamples" in note for note in found.notes)
         again = compare(*runs, unit=unit, bootstrap=2000)  # type: ignore[arg-type]
         assert again.table.to_dicts() == found.table.to_dicts()
-    for wrong in ({"bootstrap": 5}, {"unit": "message"}):
+    for wrong in (
+        {"bootstrap": 5},
+        {"bootstrap": -1},
+        {"bootstrap": 1000.5},
+        {"bootstrap": True},
+        {"unit": "message"},
+    ):
         with pytest.raises(ConfigError):
             compare(*runs, **wrong)  # type: ignore[arg-type]
 
@@ -177,13 +190,76 @@ def test_what_differs_besides(tmp_path: Path) -> None:
     assert found.notes == ["constants of metrics differ"]
     assert found.table.filter(found.table["name"] == "throughput")["losses"].item() == 5
     assert found.changed_most(1)["session_id"].item() == "s0"
-    result = CliRunner().invoke(app, ["compare", str(made["a"].path), str(made["b"].path)])
-    assert result.exit_code == 0
-    assert "throughput" in result.stdout
-    assert "constants of metrics differ" in result.stdout
+    both = [str(made["a"].path), str(made["b"].path)]
+    for form in ([], ["--json"], ["--markdown"]):
+        result = CliRunner().invoke(app, ["compare", *both, *form])
+        assert result.exit_code == 0
+        assert "throughput" in result.stdout
+        assert "constants of metrics differ" in result.stdout
 
 
 def test_nothing_in_common(tmp_path: Path) -> None:
     a, b = run_of(tmp_path, "a", {"x": [1.0]}), run_of(tmp_path, "b", {"y": [1.0]})
     with pytest.raises(StoreError, match="no session in common"):
         compare(a, b)
+
+
+def test_remarks_stand_in_every_form(tmp_path: Path) -> None:
+    a = {"x": [1.0], "y": [0.0], "gone\n| a": [0.5], "unscored": [0.5]}
+    b = {"x": [0.9], "y": [0.1], "unscored": [None], "new": [0.5]}
+    name = "polite|\nness"
+    runs = run_of(tmp_path, "a", a, metric=name), run_of(tmp_path, "b", b, metric=name)
+    found = compare(*runs)
+    assert (found.unit, found.in_both) == ("session", 3)
+    lines = found.to_markdown().splitlines()
+    assert "A: a, B: b" in lines[0]
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 2 + found.table.height
+    assert table[-1].startswith("| polite\\| ness | 0.500 | 0.500 | +0.000 |")
+    assert "the interval is rough" in table[-1]
+    assert "1 more scored in A alone" in table[-1]
+    assert "- 1 session is only in a: gone \\| a" in lines
+    assert "- 1 session is only in b: new" in lines
+    held = found.to_dict()
+    assert (held["only_in_a"], held["only_in_b"]) == (["gone\n| a"], ["new"])
+    assert "only in b: new" in found._repr_html_()
+    printed = CliRunner().invoke(app, ["compare", *(str(r.path) for r in runs)]).stdout
+    assert "note: 1 session is only in a: gone | a\n" in printed
+
+
+def test_a_small_p_is_not_written_as_zero(tmp_path: Path) -> None:
+    dice = np.random.default_rng(1)
+    a = {f"s{n}": [0.5] for n in range(40)}
+    b = {sid: [0.3 + dice.normal(0, 0.01)] for sid in a}
+    found = compare(run_of(tmp_path, "a", a), run_of(tmp_path, "b", b))
+    assert "| <0.001 | 40 |" in found.to_markdown()
+    assert "p <0.001" in repr(found)
+
+
+def test_turns_that_differ_only_within_their_sessions_say_nothing(tmp_path: Path) -> None:
+    """Clustered errors are then 0, and with them p would be 0, or no number."""
+    a = {f"s{n}": [0.5, 0.5] for n in range(12)}
+    for shift, mean in ((0.0, 0.0), (0.1, 0.1)):
+        b = {sid: [0.3 + shift, 0.7 + shift] for sid in a}
+        runs = [run_of(tmp_path, f"{s}{shift}", v) for s, v in (("a", a), ("b", b))]
+        row = compare(*runs, unit="turn").table.row(-1, named=True)
+        assert row["difference"] == pytest.approx(mean)
+        assert (row["p"], row["low"], row["p_holm"]) == (None, None, None)
+        assert "nothing to test" in row["note"]
+
+
+def test_few_sessions_keep_the_interval_of_the_t_test(tmp_path: Path) -> None:
+    """Percentiles of few sessions leave the true difference outside far more than 5 % of times."""
+    dice = np.random.default_rng(8)
+    a = {f"s{n:02}": [float(v)] for n, v in enumerate(dice.uniform(0, 0.8, 12))}
+    b = {s: [vs[0] + dice.normal(0.03, 0.05)] for s, vs in a.items()}
+    runs = run_of(tmp_path, "a", a), run_of(tmp_path, "b", b)
+    t_test, drawn = (compare(*runs, bootstrap=n).table.row(-1, named=True) for n in (0, 2000))
+    assert (drawn["low"], drawn["high"]) == (t_test["low"], t_test["high"])
+    assert "no bootstrap" in drawn["note"]
+    outside = 0
+    for seed in range(400):
+        apart = dice.normal(0, 1, paired.FEWEST_RESAMPLED)
+        low, high = paired.resampled(apart, np.arange(len(apart), dtype=np.uint32), 1000, seed)
+        outside += not low <= 0 <= high
+    assert 0.02 < outside / 400 < 0.1

@@ -316,6 +316,9 @@ def test_a_question_that_cannot_be_answered_says_why(run: Run) -> None:
         run.sql("selec 1")
     with pytest.raises(StoreError, match="only one SELECT"):
         run.sql("drop view scores")
+    for query in (None, 5, "select '\udcff'"):
+        with pytest.raises(StoreError, match="a query is text"):
+            run.sql(query)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

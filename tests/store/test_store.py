@@ -5,6 +5,7 @@ goes.
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -196,6 +197,26 @@ def test_runs_at_the_command_line(store: Store) -> None:
     broken = cli("runs", "verify", "--store", folder)
     assert broken.exit_code == 1
     assert "turns.parquet is missing" in broken.stdout
-    gone = cli("runs", "rm", store.run_ids[0], "--store", folder, "--yes")
-    assert gone.exit_code == 0
-    assert len(store.run_ids) == 1
+    # The broken one too.
+    for left in (1, 0):
+        gone = cli("runs", "rm", store.run_ids[-1], "--store", folder, "--yes")
+        assert gone.exit_code == 0
+        assert len(store.run_ids) == left
+
+
+def test_a_run_that_was_copied_is_not_counted_twice(store: Store) -> None:
+    run = store.run("latest")
+    shutil.copytree(run.path, store.path / "zz-copy")
+    for ask in (
+        store.runs,
+        lambda: store.sql("select count(*) from turns"),
+        lambda: store.history("latency_score"),
+        store.connect,
+        store.write_attach,
+    ):
+        with pytest.raises(StoreError, match=f"{run.run_id} and zz-copy .* are the same run"):
+            ask()
+    assert cli("runs", "rm", "zz-copy", "--store", str(store.path), "--yes").exit_code == 0
+    assert store.runs().height == 2
+    run.path.rename(store.path / "renamed")
+    assert store.sql("select count(*) as n from turns")["n"].item() == 10

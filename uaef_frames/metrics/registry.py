@@ -166,13 +166,16 @@ def _shipped_rubric(name: str) -> str:
 def register_metric(spec: MetricSpec, *, replace_existing: bool = False) -> MetricSpec:
     """Add a metric to the registry.
 
+    A metric of the name of its own dimension is possible; results that are asked for by that name
+    are then the dimension's.
+
     Raises:
         ConfigError: The name is taken, or the spec cannot work.
     """
-    if not spec.name or spec.name != spec.name.strip():
-        raise ConfigError(
-            f"a metric's name is not blank and has no blanks around it: {spec.name!r}"
-        )
+    for what, name in (("metric's name", spec.name), ("dimension's name", spec.dimension)):
+        _must_be_name(what, name)
+    if spec.name in DIMENSIONS:
+        raise ConfigError(f"{spec.name!r} is the name of a dimension; give the metric another")
     if spec.name in _registry and not replace_existing:
         raise ConfigError(
             f"metric {spec.name!r} is registered already; pass replace_existing=True to replace it"
@@ -185,6 +188,16 @@ def register_metric(spec: MetricSpec, *, replace_existing: bool = False) -> Metr
         raise ConfigError(f"metric {spec.name!r} is judged and says nothing to ask (see judged())")
     _registry[spec.name] = spec
     return spec
+
+
+def _must_be_name(what: str, name: Any) -> None:
+    """Names go into tables, reports and rules: printable, and none that means something else."""
+    if not isinstance(name, str) or not name or name != name.strip():
+        raise ConfigError(f"a {what} is not blank and has no blanks around it: {name!r}")
+    if not name.isprintable():
+        raise ConfigError(f"a {what} is one line of characters that can be printed: {name!r}")
+    if name == "overall":
+        raise ConfigError(f"'overall' is the score of whole sessions, and no {what}")
 
 
 def unregister_metric(name: str) -> None:

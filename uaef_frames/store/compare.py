@@ -3,40 +3,37 @@
 Turns of a session are not independent, so the session is the unit: each gives one value a metric
 (the mean of its turns), paired with the same session's value in the other run; or each turn is
 paired with its like, and standard errors are clustered by session (Miller 2024, "Adding Error Bars
-to Evals"). Tests and the bootstrap are scipy's, clustered errors and corrections for many metrics
-statsmodels'.
+to Evals").
 """
 
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from uaef_frames.errors import ConfigError, StoreError
+from uaef_frames.store.escaping import markdown
+from uaef_frames.store.paired import FEWEST_RESAMPLED, TIE, holm, mean_is_zero, resampled
 from uaef_frames.store.run import Run, open_run
 from uaef_frames.store.summary import steady_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     import altair
-    from numpy.typing import NDArray
 
 Unit: TypeAlias = Literal["session", "turn"]
 
-_TIE = 1e-9
 _KEYS = ["kind", "name", "session_id", "turn_id"]
-_FEW = 10
 _RESAMPLES = 100
-_BATCH = 4_000_000
-"""Numbers that the bootstrap holds at once."""
+_NAMED = 5
+"""Sessions of one run alone that a note names."""
 COMPARISON_COLUMNS: Mapping[str, Any] = {
     "kind": pl.String,
     "name": pl.String,
@@ -47,6 +44,7 @@ COMPARISON_COLUMNS: Mapping[str, Any] = {
     "high": pl.Float64,
     "p": pl.Float64,
     "p_holm": pl.Float64,
+    "se": pl.Float64,
     "effect_size": pl.Float64,
     "n": pl.Int64,
     "sessions": pl.Int64,
@@ -68,19 +66,24 @@ class Comparison:
             its 95 % interval (`low`, `high`) and `p` are over the `n` pairs of `sessions` sessions
             that have the score in both runs: a pair is a session (paired t test) or, with
             `unit="turn"`, a turn (standard errors clustered by session, t with sessions - 1
-            degrees of freedom). `p_holm` is corrected over the rows of one kind. `effect_size` is
-            the mean difference / its standard deviation. `wins`: pairs where B is higher.
+            degrees of freedom). `p_holm` is corrected over the rows of one kind, `se` the standard
+            error of the difference, `effect_size` the difference / the standard deviation of the
+            pairs' differences. `wins`: pairs where B is higher.
             `only_a`, `only_b`: pairs scored in one run alone: a change of coverage, not of score.
             Where nothing can be said (n < 2, no variation) figures are null and `note` says why.
+        unit: What a pair is.
         sessions: One row a session and metric of both: score_a, score_b, difference.
+        in_both: How many sessions both runs have.
         only_in_a: Sessions that run B lacks; `only_in_b` the other way round.
         notes: What else differs between the runs: judge, rubrics, package.
     """
 
     run_a: str
     run_b: str
+    unit: Unit
     table: pl.DataFrame
     sessions: pl.DataFrame
+    in_both: int
     only_in_a: list[str]
     only_in_b: list[str]
     notes: list[str]
@@ -105,35 +108,63 @@ class Comparison:
 
         return plot_compare(self.table, self.run_a, self.run_b)
 
+    @property
+    def remarks(self) -> list[str]:
+        """What to know beside the figures: `notes`, and the sessions that only one run has."""
+        alone = [
+            f"{len(ids)} {'session is' if len(ids) == 1 else 'sessions are'} only in {run}: "
+            + ", ".join([*ids[:_NAMED], *(["…"] if len(ids) > _NAMED else [])])
+            for ids, run in ((self.only_in_a, self.run_a), (self.only_in_b, self.run_b))
+            if ids
+        ]
+        return [*self.notes, *alone]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the scores of single sessions, for machines."""
+        return {
+            "run_a": self.run_a,
+            "run_b": self.run_b,
+            "unit": self.unit,
+            "table": self.table.to_dicts(),
+            "in_both": self.in_both,
+            "only_in_a": self.only_in_a,
+            "only_in_b": self.only_in_b,
+            "notes": self.notes,
+        }
+
     def to_markdown(self) -> str:
-        """The table, for a pull request."""
-        head = ["", "A", "B", "B - A", "95 %", "p (Holm)", "n"]
+        """The table with its remarks, for a pull request."""
+        head = ["", "A", "B", "B - A", "95 %", "p (Holm)", "n", ""]
         lines = [head, ["---"] * len(head)]
         for row in self.table.to_dicts():
-            name = row["name"].replace("|", "\\|").replace("`", "'")
             interval = "–" if row["low"] is None else f"{row['low']:+.3f} to {row['high']:+.3f}"
             lines.append(
                 [
-                    f"`{name}`",
+                    markdown(row["name"]),
                     *(_shown(row[c], ".3f") for c in ("mean_a", "mean_b")),
                     _shown(row["difference"], "+.3f"),
                     interval,
-                    _shown(row["p_holm"], ".3f"),
+                    _chance(row["p_holm"]),
                     str(row["n"]),
+                    markdown("; ".join(_said(row))),
                 ]
             )
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+        title = f"A: {markdown(self.run_a)}, B: {markdown(self.run_b)}\n\n"
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+        remarks = "".join(f"- {markdown(line)}\n" for line in self.remarks)
+        return title + table + (f"\n{remarks}" if remarks else "")
 
     def __repr__(self) -> str:
         first = self.table.row(0, named=True)
         change = _shown(first["difference"], "+.3f")
         return (
             f"Comparison({self.run_a} → {self.run_b}: overall {change}, "
-            f"p {_shown(first['p'], '.3f')}, {first['n']} sessions in both)"
+            f"p {_chance(first['p'])}, {first['n']} sessions in both)"
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.table._repr_html_()}"  # pyright: ignore[reportPrivateUsage]
+        remarks = "".join(f"<p>{escape(line)}</p>" for line in self.remarks)
+        return f"<p>{escape(repr(self))}</p>{self.table._repr_html_()}{remarks}"  # pyright: ignore[reportPrivateUsage]
 
 
 def compare(
@@ -152,7 +183,8 @@ def compare(
         unit: What is paired: "session" (each counts once), or "turn" (each turn of a metric counts
             once; overall and dimensions stay with the session).
         bootstrap: Resamples of sessions for the intervals, percentile method; 0: the interval of
-            the t test. p values are those of the t test either way.
+            the t test, as for fewer than 30 sessions, of which percentiles are too narrow. p values
+            are those of the t test either way.
         seed: Of the resamples.
 
     Raises:
@@ -161,8 +193,10 @@ def compare(
     """
     if unit not in ("session", "turn"):
         raise ConfigError(f'unit is "session" or "turn", not {unit!r}')
-    if bootstrap < 0 or 0 < bootstrap < _RESAMPLES:
-        raise ConfigError(f"bootstrap is 0 or at least {_RESAMPLES} resamples, not {bootstrap}")
+    resamples: Any = bootstrap
+    is_count = isinstance(resamples, int) and not isinstance(resamples, bool)
+    if not is_count or (bootstrap != 0 and bootstrap < _RESAMPLES):
+        raise ConfigError(f"bootstrap is 0 or at least {_RESAMPLES} resamples, not {bootstrap!r}")
     a, b = (r if isinstance(r, Run) else open_run(r) for r in (run_a, run_b))
     ids_a, ids_b = (set(r.sessions.select("session_id").collect()["session_id"]) for r in (a, b))
     if not ids_a & ids_b:
@@ -190,7 +224,15 @@ def compare(
     if bootstrap:
         notes.append(f"intervals by bootstrap over sessions, {bootstrap:,} resamples")
     return Comparison(
-        a.run_id, b.run_id, table, sessions, sorted(ids_a - ids_b), sorted(ids_b - ids_a), notes
+        run_a=a.run_id,
+        run_b=b.run_id,
+        unit=unit,
+        table=table,
+        sessions=sessions,
+        in_both=len(ids_a & ids_b),
+        only_in_a=sorted(ids_a - ids_b),
+        only_in_b=sorted(ids_b - ids_a),
+        notes=notes,
     )
 
 
@@ -251,89 +293,21 @@ def _row(kind: str, name: str, pairs: pl.DataFrame, resamples: int, seed: int) -
         "mean_a": float(a.mean()),
         "mean_b": float(b.mean()),
         "difference": float(apart.mean()),
-        "wins": int((apart > _TIE).sum()),
-        "ties": int((np.abs(apart) <= _TIE).sum()),
-        "losses": int((apart < -_TIE).sum()),
+        "wins": int((apart > TIE).sum()),
+        "ties": int((np.abs(apart) <= TIE).sum()),
+        "losses": int((apart < -TIE).sum()),
     }
     sessions = both["session_id"].rle_id().to_numpy()
-    row |= _tested(apart, sessions)
+    row |= mean_is_zero(apart, sessions)
     if resamples and row["low"] is not None:
-        row["low"], row["high"] = _resampled(apart, sessions, resamples, seed)
+        if row["sessions"] < FEWEST_RESAMPLED:
+            few = (
+                f"fewer than {FEWEST_RESAMPLED} sessions: no bootstrap, the interval of the t test"
+            )
+            row["note"] = "; ".join(n for n in (row["note"], few) if n)
+        else:
+            row["low"], row["high"] = resampled(apart, sessions, resamples, seed)
     return row
-
-
-def _tested(
-    apart: NDArray[np.float64], sessions: NDArray[np.uint32] | None = None
-) -> dict[str, Any]:
-    """Whether the mean of the differences is zero; `sessions` numbers the session of each, from 0,
-    and None stands for one each.
-    """
-    count = len(apart) if sessions is None else int(sessions[-1]) + 1
-    if count < 2:
-        return {"note": "one session: nothing can be said of chance"}
-    if float(np.ptp(apart)) <= _TIE:
-        words = "nothing differs" if abs(float(apart[0])) <= _TIE else "all differ by the same"
-        return {"note": f"{words}: nothing to test"}
-    if sessions is None or count == len(apart):
-        low, high, p = _t_test(apart)
-    else:
-        low, high, p = _clustered(apart, sessions)
-    return {
-        "low": low,
-        "high": high,
-        "p": p,
-        "effect_size": float(apart.mean()) / float(apart.std(ddof=1)),
-        "note": f"fewer than {_FEW} sessions: the interval is rough" if count < _FEW else None,
-    }
-
-
-def _t_test(apart: NDArray[np.float64]) -> tuple[float, float, float]:
-    from scipy import stats
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        one_sample = cast("Callable[..., Any]", stats.ttest_1samp)  # pyright: ignore[reportUnknownMemberType]
-        test = one_sample(apart, 0.0)
-        interval: Any = test.confidence_interval(0.95)
-    return float(interval.low), float(interval.high), float(test.pvalue)
-
-
-def _clustered(
-    apart: NDArray[np.float64], sessions: NDArray[np.uint32]
-) -> tuple[float, float, float]:
-    """The mean as a regression on a constant, with standard errors clustered by session."""
-    from statsmodels.regression import linear_model  # pyright: ignore[reportMissingTypeStubs]
-
-    model = cast("Any", linear_model).OLS(apart, np.ones(len(apart)))
-    fitted = model.fit(cov_type="cluster", cov_kwds={"groups": sessions}, use_t=True)
-    low, high = fitted.conf_int(0.05)[0]
-    return float(low), float(high), float(fitted.pvalues[0])
-
-
-def _resampled(
-    apart: NDArray[np.float64], sessions: NDArray[np.uint32], resamples: int, seed: int
-) -> tuple[float, float]:
-    """The 95 % interval of the mean by bootstrap: whole sessions are drawn, with their pairs."""
-    from scipy import stats
-
-    counts = np.bincount(sessions).astype(np.float64)
-    sums = np.bincount(sessions, weights=apart)
-
-    def mean(total: Any, size: Any, axis: int) -> Any:
-        return total.sum(axis=axis) / size.sum(axis=axis)
-
-    bootstrap = cast("Callable[..., Any]", stats.bootstrap)
-    found = bootstrap(
-        (sums, counts),
-        mean,
-        paired=True,
-        vectorized=True,
-        n_resamples=resamples,
-        batch=max(1, _BATCH // len(sums)),
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return float(found.low), float(found.high)
 
 
 def _corrected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -343,16 +317,6 @@ def _corrected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for row, p in zip(mine, holm([r["p"] for r in mine]), strict=True):
             row["p_holm"] = p
     return rows
-
-
-def holm(values: list[float]) -> list[float]:
-    """P values corrected for their number, after Holm (1979)."""
-    if len(values) < 2:
-        return values
-    from statsmodels.stats import multitest  # pyright: ignore[reportMissingTypeStubs]
-
-    adjust = cast("Callable[..., Any]", multitest.multipletests)
-    return [float(p) for p in adjust(values, method="holm")[1]]
 
 
 def _notes(a: Run, b: Run) -> list[str]:
@@ -378,3 +342,16 @@ def _notes(a: Run, b: Run) -> list[str]:
 
 def _shown(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
+
+
+def _chance(p: float | None) -> str:
+    return "<0.001" if p is not None and p < 0.001 else _shown(p, ".3f")
+
+
+def _said(row: Mapping[str, Any]) -> list[str]:
+    """What a row says beside its figures."""
+    said = [] if row["note"] is None else [row["note"]]
+    for run, pairs in (("A", row["only_a"]), ("B", row["only_b"])):
+        if pairs:
+            said.append(f"{pairs} more scored in {run} alone")
+    return said

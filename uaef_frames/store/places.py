@@ -61,6 +61,8 @@ class Remote:
             raise ConfigError(
                 f"{parts.scheme}:// is no place for runs; there is {', '.join(_SCHEMES)}"
             )
+        if not parts.netloc:
+            raise ConfigError(f"{address} names no bucket; write {parts.scheme}://bucket/folder")
         if "@" in parts.netloc and parts.scheme not in _AZURE:
             raise ConfigError("an address holds no credentials; give them as storage_options=")
         given = {k.lower(): str(v) for k, v in (options or {}).items()}
@@ -206,7 +208,10 @@ class Mirror:
     """
 
     def __init__(self) -> None:
-        self._folder = Path(mkdtemp(prefix="uaef-frames-"))
+        try:
+            self._folder = Path(mkdtemp(prefix="uaef-frames-"))
+        except OSError as error:
+            raise StoreError(f"there is no place for copies of runs: {error}") from error
         self._gone = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def of(self, run: Remote, names: Iterable[str]) -> Path:

@@ -6,14 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-import polars as pl
-
 from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.store.compare import Comparison
+from uaef_frames.store.figures import by_name, run_figures
 from uaef_frames.store.run import Run, open_run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_FEWEST = 2
+_LARGEST_EFFECT = 5.0
+"""A difference many times the spread is seen in the fewest sessions that a test can take."""
+_MANY = 100_000
+"""Sessions from which on the t test is the normal one."""
+_MOST = 1e12
 
 
 @dataclass(frozen=True)
@@ -59,10 +65,11 @@ def power(
     Args:
         run: A comparison, whose differences tell how much they vary; or one run, whose scores do:
             the differences of two runs whose scores vary like its own and go together with
-            `correlation` vary by sd × √(2 (1 - correlation)).
+            `correlation` vary by sd × √(2 (1 - correlation)). Of a comparison of turns it is the
+            clustered error that counts, as if sessions had as many turns as those compared.
         metric: A metric, a dimension, or "overall".
-        difference: The least difference of means worth seeing, such as 0.02.
-        power: The chance to see it.
+        difference: The least difference of means worth seeing, such as 0.02; at most 1.
+        power: The chance to see it: more than `alpha`.
         alpha: The p value below which it counts as seen.
         correlation: Between the sessions' scores in two runs; for one run only.
 
@@ -70,11 +77,18 @@ def power(
         ConfigError: An argument is out of range, or the metric is not there.
         StoreError: Fewer than two sessions have a score, or none differs from another.
     """
-    if not difference or not math.isfinite(difference):
-        raise ConfigError("the difference to be seen is a number other than 0, such as 0.02")
+    given: Any = difference
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < abs(given) <= 1:
+        raise ConfigError(
+            f"the difference to be seen is a number up to 1 and not 0, such as 0.02, not {given!r}"
+        )
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
             raise ConfigError(f"{name} lies between 0 and 1, not {value}")
+    if power <= alpha:
+        raise ConfigError(
+            f"power {power:g} is to be had by chance: it must be above alpha, {alpha:g}"
+        )
     if not -1 <= correlation < 1:
         raise ConfigError(f"correlation lies between -1 and 1, not {correlation}")
     if isinstance(run, Comparison):
@@ -84,45 +98,52 @@ def power(
         sd *= math.sqrt(2 * (1 - correlation))
     if not sd > 0:
         raise StoreError(f"{metric}: {held} scored sessions, and none differs: nothing to go by")
-    from statsmodels.stats import power as powers  # pyright: ignore[reportMissingTypeStubs]
+    needed = _needed(min(abs(difference) / sd, _LARGEST_EFFECT), power, alpha)
+    return Power(needed, metric, difference, sd, power, alpha, held)
 
-    solver: Any = cast("Any", powers).TTestPower()
-    # A difference many times the spread is seen in the fewest sessions that a test can take.
-    effect = min(abs(difference) / sd, 5.0)
-    needed = solver.solve_power(effect_size=effect, alpha=alpha, power=power)
-    return Power(max(2, math.ceil(float(needed))), metric, difference, sd, power, alpha, held)
+
+def _needed(effect: float, power: float, alpha: float) -> int:
+    """The fewest sessions whose two-sided t test has the power."""
+    from scipy import stats
+
+    quantile: Any = cast("Any", stats.norm).ppf
+    normal = ((float(quantile(1 - alpha / 2)) + float(quantile(power))) / effect) ** 2
+    if not normal < _MOST:
+        raise ConfigError(f"more than {_MOST:,.0f} sessions would be needed: nobody has them")
+    # The normal test is nearly it; power grows with sessions.
+    low, high = _FEWEST - 1, max(_FEWEST, math.ceil(normal))
+    while _chance(effect, high, alpha) < power:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _chance(effect, middle, alpha) >= power else (middle, high)
+    return high
+
+
+def _chance(effect: float, sessions: int, alpha: float) -> float:
+    """The power of a two-sided t test, from the noncentral t distribution (Cohen 1988)."""
+    from scipy import stats
+
+    found: Any = stats
+    shift = effect * math.sqrt(sessions)
+    if sessions > _MANY:
+        bound = found.norm.ppf(1 - alpha / 2)
+        return float(found.norm.sf(bound - shift) + found.norm.cdf(-bound - shift))
+    bound = found.t.ppf(1 - alpha / 2, sessions - 1)
+    upper = float(found.nct.sf(bound, sessions - 1, shift))
+    lower = float(found.nct.cdf(-bound, sessions - 1, shift))
+    return upper + (0.0 if math.isnan(lower) else lower)  # no number where it is below 1e-19
 
 
 def _of_comparison(found: Comparison, metric: str) -> tuple[float, int]:
-    rows = found.table.filter(pl.col("name") == metric).rows(named=True)
-    if not rows:
+    row = by_name(found.table).get(metric)
+    if row is None:
         raise ConfigError(f"{metric!r} is not compared; there is {', '.join(found.table['name'])}")
-    row = rows[0]
-    if row["effect_size"]:
-        return abs(row["difference"] / row["effect_size"]), row["sessions"]
-    return 0.0, row["sessions"]
+    return (row["se"] or 0.0) * math.sqrt(row["sessions"]), row["sessions"]
 
 
 def _of_run(run: Run, metric: str) -> tuple[float, int]:
-    history = run_figures(run)
-    rows = history.filter(pl.col("metric") == metric).rows(named=True)
-    if not rows:
-        raise ConfigError(f"{metric!r} is not in {run.run_id}; there is "
-                          f"{', '.join(history['metric'])}")  # fmt: skip
-    return rows[0]["sd"] or 0.0, rows[0]["sessions_scored"]
-
-
-def run_figures(run: Run) -> pl.DataFrame:
-    """metric, mean, sd, sessions_scored, sessions: of overall, the dimensions and the metrics."""
-    figures = ["metric", "mean", "sd", "sessions_scored", "sessions"]
-    value = {
-        "mean": pl.col("value").mean(),
-        "sd": pl.col("value").std(),
-        "sessions_scored": pl.col("value").count().cast(pl.Int64),
-        "sessions": pl.len().cast(pl.Int64),
-    }
-    overall = run.sessions.select(metric=pl.lit("overall"), value="overall_score")
-    dimensions = run.dimensions.select(metric="dimension", value="score")
-    both = pl.concat([overall, dimensions]).sort("value")
-    of_sessions = both.group_by("metric", maintain_order=True).agg(**value)
-    return pl.concat([of_sessions.select(figures), run.metrics.select(figures)]).collect()
+    held = by_name(run_figures(run))
+    if metric not in held:
+        raise ConfigError(f"{metric!r} is not in {run.run_id}; there is {', '.join(held)}")
+    return held[metric]["sd"] or 0.0, held[metric]["sessions_scored"]

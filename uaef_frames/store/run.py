@@ -18,6 +18,7 @@ import polars as pl
 from uaef_frames import schemas
 from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
+from uaef_frames.store.escaping import is_text
 from uaef_frames.store.manifest import Manifest, is_run
 from uaef_frames.store.places import Mirror, Remote, place, scan
 from uaef_frames.store.summary import interval, steady_mean, steady_sd, summarise
@@ -334,7 +335,7 @@ class Run:
 
     def _must_have(self, session_id: str) -> None:
         held = self._collect(self.sessions.select("session_id"))["session_id"]
-        if session_id not in held:
+        if not is_text(session_id) or session_id not in held:
             near = _near(session_id, held.to_list())
             raise ConfigError(f"{self.run_id} has no session {session_id!r}; {near}")
 
@@ -408,6 +409,8 @@ def select_only(
     """
     import duckdb
 
+    if not is_text(query):
+        raise StoreError(f"a query is text that UTF-8 can hold, not {query!r}")
     try:
         statements = connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:

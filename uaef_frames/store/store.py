@@ -16,6 +16,8 @@ import polars as pl
 from uaef_frames import schemas
 from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
+from uaef_frames.files import write_whole
+from uaef_frames.store.escaping import is_text
 from uaef_frames.store.manifest import MANIFEST, Manifest, is_run
 from uaef_frames.store.places import Mirror, Remote, must_be_local, place, scan
 from uaef_frames.store.run import Run, select_only
@@ -76,7 +78,10 @@ class Store:
         def read(names: list[str]) -> pl.DataFrame:
             files = [self._folder / name / "runs.parquet" for name in names]
             parts = pl.collect_all([scan(file) for file in files])
-            return pl.concat([empty, *parts], how="diagonal_relaxed")
+            held = pl.concat([empty, *parts], how="diagonal_relaxed")
+            if held["run_id"].is_duplicated().any():
+                self._by_id(names)  # says which
+            return held
 
         return self._look(read).sort("created_at", "run_id")
 
@@ -89,12 +94,20 @@ class Store:
         """
         return self._look(lambda names: Run(self._folder / self._named(name, names)))
 
+    def named(self, name: str) -> str:
+        """The folder of a run, by what `run` takes; it may hold a run that is broken.
+
+        Raises:
+            StoreError: There is none, or more than one.
+        """
+        return self._named(name, self.run_ids)
+
     def _named(self, name: str, names: list[str]) -> str:
         if name == "latest" and names:
             return names[-1]
         if name in names:
             return name
-        if not _NAME.fullmatch(name):
+        if not is_text(name) or not _NAME.fullmatch(name):
             raise StoreError(
                 f"{name!r} is no run id: letters, digits, dots, dashes and underscores"
             )
@@ -113,7 +126,7 @@ class Store:
         """
         must_be_local(self._folder)
         folder = Path(str(self._folder))
-        run_id = self._named(name, self.run_ids)
+        run_id = self.named(name)
         try:
             (folder / run_id).rename(folder / f"{GONE}{run_id}.{os.getpid()}")
         except OSError as error:
@@ -150,16 +163,20 @@ class Store:
             ConfigError: No run has it.
             StoreError: A run cannot be read.
         """
-        if metric == "overall":
-            source = "select run_id, overall_score as score from sessions"
-        else:
-            source = "select run_id, score from dimensions where dimension = $name"
-        query = f"""
-            select run_id, avg(score) as mean, stddev_samp(score) as sd,
-                   count(score) as sessions_scored, count(*) as sessions
-            from ({source}) group by run_id
-            union all
-            select run_id, mean, sd, sessions_scored, sessions from metrics where metric = $name
+        # Of a name that a dimension and a metric share, the first kind is meant, as elsewhere.
+        query = """
+            with every as (
+                select 0 as kind, 'overall' as name, run_id, avg(overall_score) as mean,
+                       stddev_samp(overall_score) as sd, count(overall_score) as sessions_scored,
+                       count(*) as sessions
+                from sessions group by run_id
+                union all
+                select 1, dimension, run_id, avg(score), stddev_samp(score), count(score), count(*)
+                from dimensions group by dimension, run_id
+                union all
+                select 2, metric, run_id, mean, sd, sessions_scored, sessions from metrics
+            ), named as (select * from every where name = $name)
+            select * exclude (kind, name) from named where kind = (select min(kind) from named)
         """
         found = self._ask(query, {"sessions", "dimensions", "metrics"}, {"name": metric})
         if found.is_empty():
@@ -169,7 +186,7 @@ class Store:
             self.runs()
             .select("run_id", "name", "created_at")
             .join(found, on="run_id", how="inner", maintain_order="left")
-            .with_columns(low=low, high=high)
+            .with_columns(low=low.clip(0, 1), high=high.clip(0, 1))
             .select(
                 "run_id", "name", "created_at", "mean", "low", "high", "sessions_scored", "sessions"
             )
@@ -217,15 +234,31 @@ class Store:
         return connection
 
     def _folders(self, names: list[str], wanted: set[str]) -> dict[str, Path]:
-        """The runs by the ids that their rows carry: a folder may have been renamed."""
         found: dict[str, Path] = {}
-        for folder in (self._folder / name for name in names):
-            manifest = Manifest.read(folder)
+        for run_id, (name, manifest) in self._by_id(names).items():
+            folder = self._folder / name
             if isinstance(folder, Remote):
                 if self._mirror is None:
                     self._mirror = Mirror()
                 folder = self._mirror.of(folder, files_of(wanted, manifest.tables))
-            found[manifest.run_id] = folder
+            found[run_id] = folder
+        return found
+
+    def _by_id(self, names: list[str]) -> dict[str, tuple[str, Manifest]]:
+        """The runs by the ids that their rows carry: a folder may have been renamed.
+
+        Raises:
+            StoreError: Two folders hold one run, which would be counted twice.
+        """
+        found: dict[str, tuple[str, Manifest]] = {}
+        for name in names:
+            manifest = Manifest.read(self._folder / name)
+            if manifest.run_id in found:
+                raise StoreError(
+                    f"{found[manifest.run_id][0]} and {name} in {self.path} are the same run "
+                    f"({manifest.run_id}), copied: move one out of the store, or remove it"
+                )
+            found[manifest.run_id] = name, manifest
         return found
 
     def _are_there(self, names: list[str]) -> bool:
@@ -253,6 +286,9 @@ class Store:
     def write_attach(self) -> Path:
         """Write `attach.sql`: `duckdb -init runs/attach.sql` opens the store in DuckDB's own
         shell.
+
+        Raises:
+            StoreError: A run cannot be read, or the disk does not take the file.
         """
         must_be_local(self._folder)
         target = Path(str(self._folder)) / ATTACH
@@ -267,13 +303,7 @@ class Store:
         text = "-- The runs of this folder as views; write it anew after new runs.\n" + "".join(
             f"{statement};\n" for statement in self._look(views)
         )
-        draft = target.with_name(f".{ATTACH}.{os.getpid()}")
-        try:
-            draft.write_text(text, "utf-8")
-            draft.replace(target)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise StoreError(f"{target} could not be written: {error}") from error
+        write_whole(target, text.encode())
         return target
 
     def __repr__(self) -> str:
