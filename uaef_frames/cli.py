@@ -318,7 +318,7 @@ def compare(
     elif markdown:
         sys.stdout.write(found.to_markdown())
     else:
-        print_table(found.table.drop("kind"))
+        print_table(found.readable())
         for line in found.remarks:
             print_line(one_line(f"note: {line}"))
 

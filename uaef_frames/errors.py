@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -106,6 +111,13 @@ class InputFileError(UaefError, ValueError):
         self.line = line
         where = source if line is None else f"{source}, line {line}"
         super().__init__(f"{where}: {reason}")
+
+
+def near(name: object, held: Sequence[str]) -> str:
+    """What was probably meant by a name that is not there, to end an error with."""
+    meant = get_close_matches(str(name), held, n=3, cutoff=0.5) or held[:5]
+    more = ", …" if len(held) > len(meant) else ""
+    return f"there is {', '.join(map(repr, meant))}{more}" if held else "it holds none"
 
 
 def warn(message: str) -> None:

@@ -75,7 +75,9 @@ def test_what_cannot_be_tested_is_not_passed(tmp_path: Path) -> None:
     none = run_of(tmp_path, "none", {f"s{n}": [None] for n in range(6)})
     assert not gate(none, against=a, fail_if=["accuracy drops 0.5"]).passed
     assert not gate(none, fail_under={"overall": 0.0}).passed
-    assert not gate(a, fail_under={"politeness": 0.1}).passed
+    unknown = gate(a, fail_under={"acuracy": 0.1})
+    assert not unknown.passed
+    assert "nothing is called 'acuracy': there is 'accuracy'" in unknown.checks[0].words
 
 
 def test_many_rules_are_many_chances_to_be_wrong(runs: tuple[Run, Run]) -> None:
@@ -193,7 +195,7 @@ def test_a_rule_over_the_few_that_are_left_is_not_measured(tmp_path: Path) -> No
     few = run_of(tmp_path, "few", {f"s{n}": v for n, v in enumerate(values)})
     found = gate(few, against=a, fail_if="accuracy drops 0.02")
     assert not found.passed
-    assert "scored in 4 of 10 sessions" in found.checks[0].words
+    assert "of 10 sessions scored before, 4 are scored now" in found.checks[0].words
     enough = run_of(tmp_path, "enough", {f"s{n}": [0.6 if n < 5 else None] for n in range(10)})
     assert gate(enough, against=a, fail_if="accuracy drops 0.02").passed
     alone = [run_of(tmp_path, name, {"s": [0.5]}) for name in ("one", "two")]

@@ -55,6 +55,10 @@ COMPARISON_COLUMNS: Mapping[str, Any] = {
     "only_b": pl.Int64,
     "note": pl.String,
 }
+_READABLE: Mapping[str, Any] = dict.fromkeys(
+    ("name", "A", "B", "B - A", "95 %", "p (Holm)", "effect", "n", "won / tied / lost", "note"),
+    pl.String,
+)
 
 
 @dataclass(frozen=True)
@@ -132,23 +136,15 @@ class Comparison:
             "notes": self.notes,
         }
 
+    def readable(self) -> pl.DataFrame:
+        """The table as text, for people: the figures that are asked for first."""
+        return pl.DataFrame([_read(row) for row in self.table.to_dicts()], schema=dict(_READABLE))
+
     def to_markdown(self) -> str:
-        """The table with its remarks, for a pull request."""
-        head = ["", "A", "B", "B - A", "95 %", "p (Holm)", "n", ""]
-        lines = [head, ["---"] * len(head)]
-        for row in self.table.to_dicts():
-            interval = "–" if row["low"] is None else f"{row['low']:+.3f} to {row['high']:+.3f}"
-            lines.append(
-                [
-                    markdown(row["name"]),
-                    *(_shown(row[c], ".3f") for c in ("mean_a", "mean_b")),
-                    _shown(row["difference"], "+.3f"),
-                    interval,
-                    _chance(row["p_holm"]),
-                    str(row["n"]),
-                    markdown("; ".join(_said(row))),
-                ]
-            )
+        """The readable table with its remarks, for a pull request."""
+        shown = self.readable()
+        head = ["" if name in ("name", "note") else name for name in shown.columns]
+        lines = [head, ["---"] * len(head), *([markdown(c) for c in row] for row in shown.rows())]
         title = f"A: {markdown(self.run_a)}, B: {markdown(self.run_b)}\n\n"
         table = "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
         remarks = "".join(f"- {markdown(line)}\n" for line in self.remarks)
@@ -341,17 +337,30 @@ def _notes(a: Run, b: Run) -> list[str]:
 
 
 def _shown(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+    # Adding 0 takes the sign from what is rounded to -0.
+    return "–" if value is None else format(round(value, 3) + 0.0, form)
 
 
 def _chance(p: float | None) -> str:
     return "<0.001" if p is not None and p < 0.001 else _shown(p, ".3f")
 
 
-def _said(row: Mapping[str, Any]) -> list[str]:
-    """What a row says beside its figures."""
+def _read(row: Mapping[str, Any]) -> dict[str, str]:
+    interval = "–" if row["low"] is None else f"{row['low']:+.3f} to {row['high']:+.3f}"
     said = [] if row["note"] is None else [row["note"]]
     for run, pairs in (("A", row["only_a"]), ("B", row["only_b"])):
         if pairs:
             said.append(f"{pairs} more scored in {run} alone")
-    return said
+    counts = [str(row[c]) for c in ("wins", "ties", "losses") if row["n"]]
+    cells = [
+        row["name"],
+        *(_shown(row[c], ".3f") for c in ("mean_a", "mean_b")),
+        _shown(row["difference"], "+.3f"),
+        interval,
+        _chance(row["p_holm"]),
+        _shown(row["effect_size"], "+.2f"),
+        str(row["n"]),
+        " / ".join(counts) or "–",
+        "; ".join(said),
+    ]
+    return dict(zip(_READABLE, cells, strict=True))

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import polars as pl
 
-from uaef_frames.errors import ConfigError
+from uaef_frames.errors import ConfigError, near
 from uaef_frames.store.compare import Comparison, compare
 from uaef_frames.store.escaping import command_data, command_property, is_text, markdown, xml
 from uaef_frames.store.figures import by_name, run_figures
@@ -287,7 +287,10 @@ def _under(run: Run, floors: Mapping[str, float]) -> list[Check]:
     made: list[Check] = []
     for name, least in floors.items():
         rule, row = f"{name} at least {least:g}", held.get(name)
-        if row is None or row["mean"] is None:
+        if row is None:
+            made.append(Check(rule, False, _unknown(name, held)))
+            continue
+        if row["mean"] is None:
             made.append(Check(rule, False, f"{name} has no score in this run"))
             continue
         mean, count = row["mean"], f"{row['sessions_scored']} of {row['sessions']} sessions scored"
@@ -316,19 +319,25 @@ def _differences(found: Comparison, parsed: Sequence[tuple[str, re.Match[str]]])
         p = None
         if row is not None and row["p"] is not None and said["p"] is not None:
             p = next(corrected)
-        made.append(_difference(rule, said, row, p))
+        if row is None:
+            made.append(Check(rule, False, _unknown(said["name"], held)))
+        else:
+            made.append(_difference(rule, said, row, p))
     return made
 
 
-def _difference(
-    rule: str, said: re.Match[str], row: dict[str, Any] | None, p: float | None
-) -> Check:
-    if row is None or row["difference"] is None:
+def _unknown(name: str, held: Mapping[str, Any]) -> str:
+    return f"nothing is called {name!r}: {near(name, list(held))}"
+
+
+def _difference(rule: str, said: re.Match[str], row: dict[str, Any], p: float | None) -> Check:
+    if row["difference"] is None:
         return Check(rule, False, f"{said['name']} has no score in both runs")
     count: int = row["n"]
     before = count + row["only_a"]
     if count < _COVERED * before:
-        return Check(rule, False, f"not measured: scored in {count} of {before} sessions as before")
+        words = f"not measured: of {before} sessions scored before, {count} are scored now"
+        return Check(rule, False, words)
     if said["p"] is not None and count < 2:
         return Check(rule, False, f"not measured: {row['note']}")
     verb = cast("Literal['drops', 'rises', 'changes']", said["verb"].lower())

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from uaef_frames.errors import ConfigError, StoreError
+from uaef_frames.errors import ConfigError, StoreError, near
 from uaef_frames.store.compare import Comparison
 from uaef_frames.store.figures import by_name, run_figures
 from uaef_frames.store.run import Run, open_run
@@ -138,12 +138,14 @@ def _chance(effect: float, sessions: int, alpha: float) -> float:
 def _of_comparison(found: Comparison, metric: str) -> tuple[float, int]:
     row = by_name(found.table).get(metric)
     if row is None:
-        raise ConfigError(f"{metric!r} is not compared; there is {', '.join(found.table['name'])}")
+        raise ConfigError(
+            f"{metric!r} is not compared; {near(metric, found.table['name'].to_list())}"
+        )
     return (row["se"] or 0.0) * math.sqrt(row["sessions"]), row["sessions"]
 
 
 def _of_run(run: Run, metric: str) -> tuple[float, int]:
     held = by_name(run_figures(run))
     if metric not in held:
-        raise ConfigError(f"{metric!r} is not in {run.run_id}; there is {', '.join(held)}")
+        raise ConfigError(f"{metric!r} is not in {run.run_id}; {near(metric, list(held))}")
     return held[metric]["sd"] or 0.0, held[metric]["sessions_scored"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from difflib import get_close_matches
 from html import escape
 from os import SEEK_END
 from pathlib import Path
@@ -17,7 +16,7 @@ import polars as pl
 
 from uaef_frames import schemas
 from uaef_frames.arrow import file_errors
-from uaef_frames.errors import ConfigError, StoreError
+from uaef_frames.errors import ConfigError, StoreError, near
 from uaef_frames.store.escaping import is_text
 from uaef_frames.store.manifest import Manifest, is_run
 from uaef_frames.store.places import Mirror, Remote, place, scan
@@ -243,7 +242,7 @@ class Run:
 
         held = self._collect(self.metrics.select("metric"))["metric"].to_list()
         if metric not in held:
-            raise ConfigError(f"{self.run_id} has no metric {metric!r}; {_near(metric, held)}")
+            raise ConfigError(f"{self.run_id} has no metric {metric!r}; {near(metric, held)}")
         return plot_scores(self.scores, self.turns, metric)
 
     def plot_timeline(self, session_id: str) -> altair.TopLevelMixin:
@@ -336,8 +335,8 @@ class Run:
     def _must_have(self, session_id: str) -> None:
         held = self._collect(self.sessions.select("session_id"))["session_id"]
         if not is_text(session_id) or session_id not in held:
-            near = _near(session_id, held.to_list())
-            raise ConfigError(f"{self.run_id} has no session {session_id!r}; {near}")
+            meant = near(session_id, held.to_list())
+            raise ConfigError(f"{self.run_id} has no session {session_id!r}; {meant}")
 
     def _broken(self) -> list[str]:
         """Tables whose files are not there as the manifest says, as far as that is cheap to see."""
@@ -430,13 +429,6 @@ def _is_whole(file: Path) -> bool:
             return opened.read() == _MAGIC
     except OSError:
         return False
-
-
-def _near(name: str, held: list[str]) -> str:
-    """What was probably meant."""
-    near = get_close_matches(str(name), held, n=3, cutoff=0.5) or held[:5]
-    more = ", …" if len(held) > len(near) else ""
-    return f"there is {', '.join(map(repr, near))}{more}" if held else "it holds none"
 
 
 def open_run(path: str | Path | Remote, storage_options: Mapping[str, str] | None = None) -> Run:
