@@ -8,15 +8,14 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from uaef_frames.commands import cache_app, gate, power, runs_app, session
+from uaef_frames.commands import cache_app, compare, gate, power, runs_app, session
 from uaef_frames.errors import UaefError
 from uaef_frames.terminal import (
     complain,
-    one_line,
     print_json,
     print_line,
     print_rows,
@@ -47,6 +46,7 @@ def _judge(words: str, *names: str, **options: Any) -> Any:
 
 app.add_typer(cache_app, name="cache")
 app.add_typer(runs_app, name="runs")
+app.command()(compare)
 app.command()(gate)
 app.command()(power)
 app.command()(session)
@@ -298,29 +298,6 @@ def sql(
         print_json(frame.to_dicts())
     else:
         print_table(frame)
-
-
-@app.command()
-def compare(
-    run_a: Annotated[str, typer.Argument(help="The folder of a run.")],
-    run_b: Annotated[str, typer.Argument(help="The folder of another.")],
-    as_json: Json = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-    unit: Annotated[str, typer.Option(help="What is paired: session, or turn.")] = "session",
-    bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0: t test.")] = 0,
-) -> None:
-    """Compare two runs over the sessions that both have, with intervals and p values."""
-    from uaef_frames.store import compare as compared
-
-    found = compared(run_a, run_b, unit=cast("Any", unit), bootstrap=bootstrap)
-    if as_json:
-        print_json(found.to_dict())
-    elif markdown:
-        sys.stdout.write(found.to_markdown())
-    else:
-        print_table(found.readable())
-        for line in found.remarks:
-            print_line(one_line(f"note: {line}"))
 
 
 @app.command()

@@ -1,12 +1,13 @@
-"""Commands beside scoring: `runs` over a store, `session` in one run, `gate` and `power` over
-comparisons, `cache` over the verdicts that are kept.
+"""Commands beside scoring: `runs` over a store, `session` in one run, `compare`, `gate` and `power`
+over several, `cache` over the verdicts that are kept.
 """
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from uaef_frames.judge.cache import AnswerCache
+    from uaef_frames.store.compare import Unit
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
@@ -188,6 +190,36 @@ def runs_attach(store: Folder = "runs") -> None:
     from uaef_frames.store import open_store
 
     print_line(f"duckdb -init {open_store(store).write_attach()}")
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(help="The folder of a run.")],
+    run_b: Annotated[str, typer.Argument(help="The folder of another.")],
+    as_json: Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    unit: Annotated[str, typer.Option(help="What is paired: session, or turn.")] = "session",
+    bootstrap: Annotated[int, typer.Option(help="Resamples for the intervals; 0: t test.")] = 0,
+    changed: Annotated[
+        int, typer.Option(min=0, help="Show so many sessions that changed most.")
+    ] = 5,
+) -> None:
+    """Compare two runs over the sessions that both have, with intervals and p values."""
+    from uaef_frames.store import compare as compared
+
+    found = compared(run_a, run_b, unit=cast("Unit", unit), bootstrap=bootstrap)
+    most = found.changed_most(changed)
+    if as_json:
+        print_json({**found.to_dict(), "changed_most": most.to_dicts()})
+        return
+    if markdown:
+        sys.stdout.write(found.to_markdown())
+        return
+    print_table(found.readable())
+    if most.height:
+        print_line("changed most")
+        print_table(most)
+    for line in found.remarks:
+        print_line(one_line(f"note: {line}"))
 
 
 def gate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,7 +191,17 @@ def test_what_differs_besides(tmp_path: Path) -> None:
     assert found.notes == ["constants of metrics differ"]
     assert found.table.filter(found.table["name"] == "throughput")["losses"].item() == 5
     assert found.changed_most(1)["session_id"].item() == "s0"
+    assert compare(made["a"], made["a"]).changed_most().is_empty()
     both = [str(made["a"].path), str(made["b"].path)]
+    held = json.loads(
+        CliRunner().invoke(app, ["compare", *both, "--json", "--changed", "1"]).stdout
+    )
+    assert held["changed_most"] == found.changed_most(1).to_dicts()
+    shown = CliRunner().invoke(app, ["compare", *both, "--changed", "2"]).stdout
+    assert shown.split("changed most")[1].count("throughput") == 2
+    assert (
+        "changed most" not in CliRunner().invoke(app, ["compare", *both, "--changed", "0"]).stdout
+    )
     for form in ([], ["--json"], ["--markdown"]):
         result = CliRunner().invoke(app, ["compare", *both, *form])
         assert result.exit_code == 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import polars as pl
 
-from uaef_frames.errors import ConfigError, StoreError
+from uaef_frames.errors import ConfigError, StoreError, near
 from uaef_frames.store.escaping import markdown
 from uaef_frames.store.paired import FEWEST_RESAMPLED, TIE, holm, mean_is_zero, resampled
 from uaef_frames.store.run import Run, open_run
@@ -93,9 +93,16 @@ class Comparison:
     notes: list[str]
 
     def changed_most(self, limit: int = 10, metric: str | None = None) -> pl.DataFrame:
-        """The sessions whose scores changed most."""
-        some = self.sessions
+        """The sessions whose scores changed most, of one metric or of all.
+
+        Raises:
+            ConfigError: The metric is not compared.
+        """
+        some = self.sessions.filter(pl.col("difference").abs() > TIE)
         if metric is not None:
+            held = self.table.filter(kind="metric")["name"].to_list()
+            if metric not in held:
+                raise ConfigError(f"{metric!r} is not compared; {near(metric, held)}")
             some = some.filter(pl.col("metric") == metric)
         size = pl.col("difference").abs()
         return some.sort([size, "session_id", "metric"], descending=[True, False, False]).head(
