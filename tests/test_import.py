@@ -132,6 +132,7 @@ MAY = {
         "store",
         "look",
         "metrics",
+        "judge",
         "schemas",
         "conversations",
         "expectations",

@@ -95,6 +95,11 @@ def file_errors() -> tuple[type[Exception], ...]:
     return OSError, pa.ArrowException, pl.exceptions.PolarsError
 
 
+def is_file_error(error: BaseException) -> bool:
+    """Whether it is one of these; polars may even panic over broken bytes."""
+    return isinstance(error, file_errors()) or type(error).__name__ == "PanicException"
+
+
 class ParquetFile:
     """A Parquet file that grows by frames of one schema, each a row group."""
 

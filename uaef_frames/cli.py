@@ -377,6 +377,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         usage = isinstance(error, ValueError) and type(error).__name__ == "ConfigError"
         raise SystemExit(2 if usage else 1) from None
+    except BaseException as error:
+        # Polars panics over dates that Python does not have; anything else is a fault of ours.
+        if type(error).__name__ != "PanicException":
+            raise
+        complain(f"the answer cannot be shown: {error}; cast it in the query, such as x::varchar")
+        raise SystemExit(1) from None
 
 
 def print_run(run: Run, *, as_json: bool = False, worst: int = 0) -> None:

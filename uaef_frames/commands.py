@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from uaef_frames.files import write_whole
-from uaef_frames.terminal import complain, one_line, print_json, print_line, print_table
+from uaef_frames.terminal import complain, one_line, print_json, print_line, print_table, tell
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -104,6 +104,8 @@ def runs_list(store: Folder = "runs", as_json: Json = False) -> None:
     )
     if as_json:
         print_json(shown.to_dicts())
+    elif shown.is_empty():
+        tell(f"there is no run in {store}")
     else:
         print_table(shown)
 
@@ -133,6 +135,9 @@ def runs_verify(
     from uaef_frames.store import open_store
 
     found = open_store(store).verify(run)
+    if not found:
+        complain(f"there is no run in {store}")
+        raise typer.Exit(1)
     for name, problems in found.items():
         print_line(f"{name}: {'; '.join(problems) or 'as it was written'}")
     if any(found.values()):

@@ -25,13 +25,14 @@ from uaef_frames.adapters.batches import Batch, get_batch_reader
 from uaef_frames.adapters.lines import IN_MEMORY, LineIndex, index_lines, open_sources
 from uaef_frames.arrow import Frame
 from uaef_frames.errors import InputFileError, warn
-from uaef_frames.evaluation.aggregate import FAILED_VERDICTS, Aggregated, aggregate
+from uaef_frames.evaluation.aggregate import Aggregated, aggregate
 from uaef_frames.evaluation.engine import warn_without_judge
 from uaef_frames.evaluation.plan import Plan, make_plan
 from uaef_frames.evaluation.score import score
 from uaef_frames.evaluation.units import expected_tables, lay_out
 from uaef_frames.files import scratch_folder
 from uaef_frames.ground_truth_files import TruthReader
+from uaef_frames.judge.outcomes import FAILED_VERDICTS
 from uaef_frames.rows import Reject, rejects_frame
 from uaef_frames.store.joining import JoinReport
 from uaef_frames.store.manifest import fingerprint

@@ -45,7 +45,7 @@ def to_ground_truth(
     if isinstance(recorded, str | Path) and Path(recorded).is_dir():
         recorded = open_run(recorded)
     if isinstance(recorded, Run):
-        parts = [(recorded.turns.collect(), recorded.tool_calls.collect())]
+        parts = [(recorded.collect(recorded.turns), recorded.collect(recorded.tool_calls))]
         made = _expectations(parts)
     else:
         with scratch_folder() as scratch:
@@ -97,7 +97,9 @@ def export_run(
             raise ConfigError(
                 f"there is no table {name!r}; there is {', '.join(schemas.RUN_TABLES)}"
             )
-    frames: dict[str, pl.DataFrame] = {name: getattr(opened, name).collect() for name in wanted}
+    frames: dict[str, pl.DataFrame] = {
+        name: opened.collect(getattr(opened, name)) for name in wanted
+    }
     target = Path(path)
     if target.suffix.lower() == ".xlsx":
         write_workbook(target, {name: frame_rows(frame) for name, frame in frames.items()})

@@ -18,6 +18,9 @@ ROLES = ("user", "assistant", "system", "tool")
 CALL_STATUSES = ("ok", "error", "pending", "invalid")
 TOPOLOGIES = ("single", "multi")
 
+ROUNDING = 1e-12
+"""What a mean of floats may lose: (0.6 + 0.7 + 0.8) / 3 is not below 0.7."""
+
 _SESSION = "The conversation; unique in a set of conversations."
 _TURN = "The turn's number as its payload gave it."
 

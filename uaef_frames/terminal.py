@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,17 +62,24 @@ def one_line(text: str) -> str:
 
 def print_line(text: str) -> None:
     """A line, as it stands."""
-    console().print(visible(text), markup=False, highlight=False, soft_wrap=True)
+    console().print(visible(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: object) -> None:
     """JSON for machines."""
     import orjson
 
-    octets = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    octets = orjson.dumps(
+        value, default=_plain, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    )
     # JSON escapes the control characters of ASCII; terminals obey some that stand behind them.
     text = re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", octets.decode())
     sys.stdout.write(text + "\n")
+
+
+def _plain(value: object) -> object:
+    """A decimal is a number, the rest a text."""
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def complain(text: str) -> None:
@@ -88,7 +96,8 @@ def tell(text: str) -> None:
     """A line on stderr."""
     from rich.console import Console
 
-    Console(stderr=True).print(visible(text), markup=False, highlight=False, soft_wrap=True)
+    said = Console(stderr=True, emoji=False, markup=False, highlight=False)
+    said.print(visible(text), soft_wrap=True)
 
 
 def console() -> Any:

@@ -6,13 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from tests.helpers import payload
+from tests.helpers import payload, shipped_run
 from tests.store.test_run import rows
-from uaef_frames import ConfigError, StoreError, compare, evaluate_dataset
+from uaef_frames import ConfigError, StoreError, compare, evaluate_dataset, schemas
 from uaef_frames.cli import app
 from uaef_frames.store import paired
 from uaef_frames.store.run import Run
@@ -44,7 +45,7 @@ def run_of(
             mean = of_dimension
         one = {"run_id": name, "session_id": sid, "num_turns": len(values)}
         held["sessions"].append({**one, "overall_score": mean})
-        held["dimensions"].append({**one, "dimension": "D", "score": mean})
+        held["dimensions"].append({**one, "dimension": "D", "score": mean, "weight": 1.0})
     with RunWriter(folder, name) as writer:
         for table, made in held.items():
             writer.append(table, rows(table, *made))
@@ -160,6 +161,8 @@ def test_the_bootstrap_draws_sessions(tmp_path: Path) -> None:
         {"bootstrap": -1},
         {"bootstrap": 1000.5},
         {"bootstrap": True},
+        {"bootstrap": 100, "seed": -1},
+        {"seed": "x"},
         {"unit": "message"},
     ):
         with pytest.raises(ConfigError):
@@ -188,25 +191,30 @@ def test_what_differs_besides(tmp_path: Path) -> None:
             name=name,
         )
     found = compare(made["a"], made["b"].path)
-    assert found.notes == ["constants of metrics differ"]
+    assert found.notes == ["constants differ: throughput"]
     assert found.table.filter(found.table["name"] == "throughput")["losses"].item() == 5
     assert found.changed_most(1)["session_id"].item() == "s0"
     assert compare(made["a"], made["a"]).changed_most().is_empty()
     both = [str(made["a"].path), str(made["b"].path)]
-    held = json.loads(
-        CliRunner().invoke(app, ["compare", *both, "--json", "--changed", "1"]).stdout
-    )
+
+    def printed(*options: str) -> str:
+        return CliRunner().invoke(app, ["compare", *both, *options]).stdout
+
+    held = json.loads(printed("--json", "--changed", "1"))
     assert held["changed_most"] == found.changed_most(1).to_dicts()
-    shown = CliRunner().invoke(app, ["compare", *both, "--changed", "2"]).stdout
-    assert shown.split("changed most")[1].count("throughput") == 2
-    assert (
-        "changed most" not in CliRunner().invoke(app, ["compare", *both, "--changed", "0"]).stdout
-    )
+    most = printed("--changed", "2").split("changed most")[1].partition("note:")[0]
+    assert most.count("throughput") == 2
+    assert "changed most" not in printed("--changed", "0")
+    with pytest.raises(ConfigError, match="'throughput'"):
+        found.changed_most(metric="thruput")
+    for limit in (-1, None, 1.5):
+        with pytest.raises(ConfigError, match="limit"):
+            found.changed_most(limit)  # type: ignore[arg-type]
     for form in ([], ["--json"], ["--markdown"]):
         result = CliRunner().invoke(app, ["compare", *both, *form])
         assert result.exit_code == 0
         assert "throughput" in result.stdout
-        assert "constants of metrics differ" in result.stdout
+        assert "constants differ: throughput" in result.stdout
 
 
 def test_nothing_in_common(tmp_path: Path) -> None:
@@ -274,3 +282,70 @@ def test_few_sessions_keep_the_interval_of_the_t_test(tmp_path: Path) -> None:
         low, high = paired.resampled(apart, np.arange(len(apart), dtype=np.uint32), 1000, seed)
         outside += not low <= 0 <= high
     assert 0.02 < outside / 400 < 0.1
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    out = tmp_path_factory.mktemp("runs")
+    return [shipped_run(agent, out) for agent in ("booking", "booking_careless")]
+
+
+def test_where_both_scored_the_same_the_means_are_those_of_the_runs(shipped: list[Run]) -> None:
+    table = compare(*shipped).table
+    assert table["unlike"].sum() == 0
+    for side, run in zip("ab", shipped, strict=True):
+        overall = run.sessions.collect()["overall_score"].mean()
+        by_name = dict(run.dimension_summary().select("dimension", "mean").rows())
+        by_name |= dict(run.summary().select("metric", "mean").rows())
+        for name, mean in table.select("name", f"mean_{side}").rows():
+            wanted = overall if name == "overall" else by_name[name]
+            assert mean == (None if wanted is None else pytest.approx(wanted)), name
+
+
+def test_a_judge_that_failed_moves_no_mean(shipped: list[Run], tmp_path: Path) -> None:
+    """Of a metric, its dimension and overall, in a session or a turn of one run alone."""
+    run = shipped[0]
+    rows = pl.col("metric") == "tool_selection_accuracy"
+    some = run.scores.filter(rows, pl.col("score") < 1).collect()
+    assert some.height > 3
+    lost = pl.concat([some[:2], some[-1:]]).select("session_id", "turn_id", "metric", lost=True)
+    with RunWriter(tmp_path, "failing") as writer:
+        for table in schemas.RUN_TABLES:
+            frame = getattr(run, table).collect()
+            if table == "scores":
+                failed = frame.join(
+                    lost, on=["session_id", "turn_id", "metric"], how="left", nulls_equal=True
+                )
+                score = pl.when(pl.col("lost").is_null()).then(pl.col("score"))
+                frame = failed.with_columns(score=score).drop("lost")
+            if table != "metrics":
+                writer.append(
+                    table,
+                    frame.with_columns(run_id=pl.lit("failing"))
+                    if "run_id" in frame.columns
+                    else frame,
+                )
+        failing = Run(writer.commit())
+    for pair in ((run, failing), (failing, run)):
+        for unit in ("session", "turn"):
+            table = compare(*pair, unit=unit).table  # type: ignore[arg-type]
+            assert table["difference"].drop_nulls().to_list() == pytest.approx(
+                [0.0] * table["difference"].count()
+            )
+            row = table.filter(name="overall").row(0, named=True)
+            assert row["unlike"] == lost["session_id"].n_unique()
+    assert "scores of one run alone are left out" in compare(run, failing).to_markdown()
+
+
+def test_a_metric_that_one_run_has_alone_moves_no_mean(tmp_path: Path) -> None:
+    payloads = [payload(f"s{n}", 1, latency=n + 1.0) for n in range(5)]
+    more = "prompt_injection_detection"
+    one, two = (
+        evaluate_dataset(payloads, metrics=metrics, out=tmp_path, name=name)
+        for name, metrics in (("a", ["latency_score", more]), ("b", ["latency_score"]))
+    )
+    found = compare(one, two)
+    assert found.notes == [f"only {one.run_id} has the metrics {more}: left out"]
+    overall = found.table.row(0, named=True)
+    assert (overall["difference"], overall["unlike"]) == (0.0, 5)
+    assert found.table.filter(name=more)["only_a"].item() == 5

@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from uaef_frames.judge.outcomes import API_ERROR, BUDGET_EXHAUSTED, INVALID_VERDICT
+from uaef_frames.judge.outcomes import FAILED_VERDICTS
 from uaef_frames.metrics.spec import METRIC_ERROR, NO_JUDGE
+from uaef_frames.schemas import ROUNDING
 
 if TYPE_CHECKING:
     from uaef_frames.evaluation.plan import Plan, Profile
     from uaef_frames.evaluation.units import Subject
-
-FAILED_VERDICTS = (API_ERROR, INVALID_VERDICT, BUDGET_EXHAUSTED)
-"""Warnings of scores that were asked for and did not come."""
-
-_ROUNDING = 1e-12
-"""What a mean of floats may lose: (0.6 + 0.7 + 0.8) / 3 is not below 0.7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +106,7 @@ def _dimensions(
             "score",
             "weight",
             "threshold",
-            passed=pl.col("score") >= pl.col("threshold") - _ROUNDING,
+            passed=pl.col("score") >= pl.col("threshold") - ROUNDING,
             metrics_scored="metrics_scored",
             metrics_total="metrics_total",
         )

@@ -19,6 +19,9 @@ API_ERROR = "api_error"
 INVALID_VERDICT = "invalid_verdict"
 BUDGET_EXHAUSTED = "budget_exhausted"
 
+FAILED_VERDICTS = (API_ERROR, INVALID_VERDICT, BUDGET_EXHAUSTED)
+"""Warnings of scores that were asked for and did not come."""
+
 Warning = Literal["api_error", "invalid_verdict", "budget_exhausted"]
 
 QUESTION_COLUMNS = {

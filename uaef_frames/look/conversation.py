@@ -37,6 +37,8 @@ _FEW = 5
 """Remarks that stand open above a conversation."""
 _LONGEST = 8_000
 """Characters of one text that are shown."""
+_SHORT = 300
+"""Characters of a result or an expectation at a terminal."""
 _STYLE = """
 .uaef-session{font:14px/1.45 system-ui,sans-serif;color:#1d2129;background:#fff;max-width:1100px}
 .uaef-session h3{margin:.2em 0}.uaef-session .note{color:#5f6671;font-size:12px}
@@ -187,16 +189,23 @@ class SessionView:
             for is_call, row in self._happened(turn_id):
                 if is_call:
                     yield f"  → {_call_line(row)}"
+                    if row["result"]:
+                        yield f"    ← {_cut(row['result'], _SHORT)}"
                 elif row["content"]:
                     first, *more = _cut(row["content"]).split("\n")
                     yield f"{_who(row)}: {first}"
                     yield from (f"│ {line}" for line in more)
-            yield from (f"    {_score_line(s)}" for s in self._of("scores", turn_id))
-        whole = self._of("scores", None)
+            yield from self._judged(turn_id)
+        whole = list(self._judged(None))
         if whole:
             yield ""
             yield "── the conversation as a whole"
-            yield from (f"    {_score_line(s)}" for s in whole)
+            yield from whole
+
+    def _judged(self, turn_id: int | None) -> Iterator[str]:
+        """What was expected, and the scores."""
+        yield from (f"  expected: {_cut(line, _SHORT)}" for line in self._expected(turn_id))
+        yield from (f"    {_score_line(s)}" for s in self._of("scores", turn_id))
 
     def _facts(self) -> list[str]:
         overall = self.session["overall_score"]
@@ -210,7 +219,7 @@ class SessionView:
         return facts
 
     def _remarks(self) -> list[str]:
-        return [*self.session["failures"], *self.session["warnings"]]
+        return [*(self.session["failures"] or ()), *(self.session["warnings"] or ())]
 
     def _route(self, turn_id: int) -> str:
         steps = self._of("handoffs", turn_id, "event_index")

@@ -12,10 +12,13 @@ from uaef_frames.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_UNSEEN = r"[\p{Cc}\x{FFFE}\x{FFFF}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
-"""Control characters, what is no character, and what turns the direction of the text around it."""
+_UNSEEN = r"[\p{Cc}\p{Zl}\p{Zp}\x{FFFE}\x{FFFF}\x{202A}-\x{202E}\x{2066}-\x{2069}]"
+"""Control characters, separators of lines and paragraphs, what is no character, and what turns the
+direction of the text around it."""
 LONGEST = 200
 """Characters of a text in a tooltip."""
+_MOST = 500
+"""Characters of any text: a name of a million takes minutes to be laid out."""
 
 
 def library() -> Any:
@@ -77,4 +80,5 @@ def tooltips(alt: Any, fields: Mapping[str, str]) -> list[Any]:
 
 
 def _safe(text: pl.Series) -> pl.Series:
+    text = text.str.slice(0, _MOST)
     return text.str.replace_all("<", "‹", literal=True).str.replace_all(_UNSEEN, " ")

@@ -79,9 +79,13 @@ def plot_scores(scores: pl.LazyFrame, turns: pl.LazyFrame, metric: str) -> altai
     of_turns = mine.join(
         turns.select("session_id", "turn_id", "turn_index"), on=["session_id", "turn_id"]
     )
-    if of_turns.select(pl.len()).collect().item():
+    of_whole = mine.filter(pl.col("turn_id").is_null()).select(pl.col("score").count())
+    turns_scored = of_turns.select(pl.col("score").count()).collect().item()
+    if turns_scored or (
+        not of_whole.collect().item() and of_turns.select(pl.len()).collect().item()
+    ):
         return _by_turn(of_turns, metric)
-    return _histogram(mine, metric)
+    return _histogram(mine.filter(pl.col("turn_id").is_null()), metric)
 
 
 def _by_turn(scores: pl.LazyFrame, metric: str) -> Any:

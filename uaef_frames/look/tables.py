@@ -11,6 +11,8 @@ from uaef_frames.errors import ConfigError
 if TYPE_CHECKING:
     import great_tables
 
+_LONGEST = 1_000
+"""Characters of a cell that a notebook shows."""
 PASS, FAIL, NONE = "✓", "✗", "–"
 
 
@@ -21,6 +23,18 @@ def marked(summary: pl.DataFrame) -> pl.DataFrame:
         pl.when("passed").then(pl.lit(PASS)).when(~pl.col("passed")).then(pl.lit(FAIL))
     ).otherwise(pl.lit(NONE))
     return summary.with_columns(scored=coverage, passed=mark).drop("measured")
+
+
+def whole(frame: pl.DataFrame) -> str:
+    """A frame as HTML with all its rows and all its words, escaped."""
+    with pl.Config(
+        tbl_rows=-1,
+        tbl_cols=-1,
+        fmt_str_lengths=_LONGEST,
+        tbl_hide_column_data_types=True,
+        tbl_hide_dataframe_shape=True,
+    ):
+        return frame._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
 
 def summary_table(summary: pl.DataFrame, title: str, subtitle: str = "") -> great_tables.GT:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
 
 from uaef_frames.errors import ConfigError, StoreError, near
+from uaef_frames.look.tables import whole
 from uaef_frames.store.escaping import markdown
 from uaef_frames.store.paired import FEWEST_RESAMPLED, TIE, holm, mean_is_zero, resampled
+from uaef_frames.store.pairs import Unit, by_session, names, pairs
 from uaef_frames.store.run import Run, open_run
-from uaef_frames.store.summary import steady_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     import altair
 
-Unit: TypeAlias = Literal["session", "turn"]
-
-_KEYS = ["kind", "name", "session_id", "turn_id"]
 _RESAMPLES = 100
 _NAMED = 5
 """Sessions of one run alone that a note names."""
@@ -53,6 +51,7 @@ COMPARISON_COLUMNS: Mapping[str, Any] = {
     "losses": pl.Int64,
     "only_a": pl.Int64,
     "only_b": pl.Int64,
+    "unlike": pl.Int64,
     "note": pl.String,
 }
 _READABLE: Mapping[str, Any] = dict.fromkeys(
@@ -74,6 +73,9 @@ class Comparison:
             error of the difference, `effect_size` the difference / the standard deviation of the
             pairs' differences. `wins`: pairs where B is higher.
             `only_a`, `only_b`: pairs scored in one run alone: a change of coverage, not of score.
+            Means are of what both runs could score: a turn that one of them has without a score, a
+            metric or a dimension that one could not score, is left out of both; `unlike` counts the
+            pairs in which that was so. They may differ from the runs' own means.
             Where nothing can be said (n < 2, no variation) figures are null and `note` says why.
         unit: What a pair is.
         sessions: One row a session and metric of both: score_a, score_b, difference.
@@ -96,8 +98,11 @@ class Comparison:
         """The sessions whose scores changed most, of one metric or of all.
 
         Raises:
-            ConfigError: The metric is not compared.
+            ConfigError: The metric is not compared, or the limit is no number of rows.
         """
+        how_many: Any = limit
+        if not isinstance(how_many, int) or limit < 0:
+            raise ConfigError(f"limit is a number of rows, not {limit!r}")
         some = self.sessions.filter(pl.col("difference").abs() > TIE)
         if metric is not None:
             held = self.table.filter(kind="metric")["name"].to_list()
@@ -167,7 +172,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         remarks = "".join(f"<p>{escape(line)}</p>" for line in self.remarks)
-        return f"<p>{escape(repr(self))}</p>{self.table._repr_html_()}{remarks}"  # pyright: ignore[reportPrivateUsage]
+        return f"<p>{escape(repr(self))}</p>{whole(self.readable())}{remarks}"
 
 
 def compare(
@@ -200,29 +205,18 @@ def compare(
     is_count = isinstance(resamples, int) and not isinstance(resamples, bool)
     if not is_count or (bootstrap != 0 and bootstrap < _RESAMPLES):
         raise ConfigError(f"bootstrap is 0 or at least {_RESAMPLES} resamples, not {bootstrap!r}")
+    if not isinstance(resamples_seed := cast("Any", seed), int) or resamples_seed < 0:
+        raise ConfigError(f"seed is a whole number from 0 on, not {seed!r}")
     a, b = (r if isinstance(r, Run) else open_run(r) for r in (run_a, run_b))
-    ids_a, ids_b = (set(r.sessions.select("session_id").collect()["session_id"]) for r in (a, b))
+    ids_a, ids_b = (set(r.collect(r.sessions.select("session_id"))["session_id"]) for r in (a, b))
     if not ids_a & ids_b:
         raise StoreError(f"{a.run_id} and {b.run_id} have no session in common")
-    values_a, values_b = _values(a, unit), _values(b, unit)
-    joined = values_a.join(
-        values_b, on=_KEYS, how="full", coalesce=True, suffix="_b", nulls_equal=True
-    ).filter(pl.col("session_id").is_in(list(ids_a & ids_b)))
-    order = pl.concat([values_a, values_b]).select("kind", "name").unique(maintain_order=True)
-    parts = joined.partition_by("kind", "name", as_dict=True)
+    found = pairs(a, b, unit)
+    parts = found.partition_by("kind", "name", as_dict=True)
     rows = [
-        _row(kind, name, parts.get((kind, name), joined.clear()), bootstrap, seed)
-        for kind, name in order.rows()
+        _row(kind, name, parts[kind, name], bootstrap, seed) for kind, name in names(a, b, found)
     ]
     table = pl.DataFrame(_corrected(rows), schema=dict(COMPARISON_COLUMNS))
-    sessions = (
-        joined.filter(pl.col("kind") == "metric")
-        .drop_nulls(["value", "value_b"])
-        .group_by("session_id", metric="name")
-        .agg(score_a=steady_mean("value"), score_b=steady_mean("value_b"))
-        .with_columns(difference=pl.col("score_b") - pl.col("score_a"))
-        .sort("session_id", "metric")
-    )
     notes = _notes(a, b)
     if bootstrap:
         notes.append(f"intervals by bootstrap over sessions, {bootstrap:,} resamples")
@@ -231,7 +225,7 @@ def compare(
         run_b=b.run_id,
         unit=unit,
         table=table,
-        sessions=sessions,
+        sessions=by_session(found),
         in_both=len(ids_a & ids_b),
         only_in_a=sorted(ids_a - ids_b),
         only_in_b=sorted(ids_b - ids_a),
@@ -239,54 +233,18 @@ def compare(
     )
 
 
-def _values(run: Run, unit: Unit) -> pl.DataFrame:
-    """One value a session (metrics by turn: a turn): overall, each dimension, each metric."""
-    none = pl.lit(None, dtype=pl.Int64)
-    overall = run.sessions.select(
-        kind=pl.lit("overall"),
-        name=pl.lit("overall"),
-        session_id="session_id",
-        turn_id=none,
-        value="overall_score",
-    )
-    dimensions = run.dimensions.select(
-        kind=pl.lit("dimension"),
-        name="dimension",
-        session_id="session_id",
-        turn_id=none,
-        value="score",
-    )
-    asked = {name: place for place, name in enumerate(run.info["metrics"])}
-    scores = run.scores
-    if unit == "session":
-        scores = scores.group_by("session_id", "metric").agg(
-            score=steady_mean("score"), turn_id=none.first()
-        )
-    metrics = scores.sort(_place(asked), "session_id", "turn_id").select(
-        kind=pl.lit("metric"),
-        name="metric",
-        session_id="session_id",
-        turn_id="turn_id",
-        value="score",
-    )
-    return pl.concat([f.collect() for f in (overall, dimensions, metrics)])
-
-
-def _place(asked: Mapping[str, int]) -> pl.Expr:
-    return pl.col("metric").replace_strict(dict(asked), default=len(asked), return_dtype=pl.Int64)
-
-
-def _row(kind: str, name: str, pairs: pl.DataFrame, resamples: int, seed: int) -> dict[str, Any]:
-    both = pairs.drop_nulls(["value", "value_b"]).sort("session_id", "turn_id")
-    a, b = both["value"].to_numpy(), both["value_b"].to_numpy()
+def _row(kind: str, name: str, every: pl.DataFrame, resamples: int, seed: int) -> dict[str, Any]:
+    both = every.drop_nulls(["a", "b"])
+    a, b = both["a"].to_numpy(), both["b"].to_numpy()
     row: dict[str, Any] = dict.fromkeys(COMPARISON_COLUMNS)
     row |= {
         "kind": kind,
         "name": name,
         "n": both.height,
         "sessions": both["session_id"].n_unique(),
-        "only_a": pairs["value"].is_not_null().sum() - both.height,
-        "only_b": pairs["value_b"].is_not_null().sum() - both.height,
+        "only_a": every["scored_a"].sum() - both.height,
+        "only_b": every["scored_b"].sum() - both.height,
+        "unlike": both["unlike"].sum(),
     }
     if not both.height:
         row["note"] = "scored in no session of both runs"
@@ -324,20 +282,25 @@ def _corrected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _notes(a: Run, b: Run) -> list[str]:
     """What else differs: a change of judge is no change of agent."""
-    one, two = (json.loads(r.info["config"]) for r in (a, b))
+    one, two = (json.loads(r.info["config"] or "{}") for r in (a, b))
     found: list[str] = []
     for key, words in (
         ("judge", "they were judged by different judges"),
         ("judges", "single metrics were judged by different judges"),
-        ("constants", "constants of metrics differ"),
         ("dimension_weights", "dimension weights differ"),
     ):
         if one.get(key) != two.get(key):
             found.append(words)
-    shared = set(one.get("rubrics", {})) & set(two.get("rubrics", {}))
-    changed = sorted(m for m in shared if one["rubrics"][m] != two["rubrics"][m])
-    if changed:
-        found.append(f"rubrics differ: {', '.join(changed)}")
+    metrics = [list(r.info["metrics"] or ()) for r in (a, b)]
+    for run, mine, others in ((a, *metrics), (b, *reversed(metrics))):
+        alone = [m for m in mine if m not in others]
+        if alone:
+            found.append(f"only {run.run_id} has the metrics {', '.join(alone)}: left out")
+    for key in ("constants", "rubrics"):
+        mine, others = (cast("dict[str, Any]", held.get(key) or {}) for held in (one, two))
+        changed = sorted(m for m in set(mine) & set(others) if mine[m] != others[m])
+        if changed:
+            found.append(f"{key} differ: {', '.join(changed)}")
     if a.info["version"] != b.info["version"]:
         found.append(f"package versions differ: {a.info['version']}, {b.info['version']}")
     return found
@@ -355,9 +318,11 @@ def _chance(p: float | None) -> str:
 def _read(row: Mapping[str, Any]) -> dict[str, str]:
     interval = "–" if row["low"] is None else f"{row['low']:+.3f} to {row['high']:+.3f}"
     said = [] if row["note"] is None else [row["note"]]
-    for run, pairs in (("A", row["only_a"]), ("B", row["only_b"])):
-        if pairs:
-            said.append(f"{pairs} more scored in {run} alone")
+    for run, count in (("A", row["only_a"]), ("B", row["only_b"])):
+        if count:
+            said.append(f"{count} more scored in {run} alone")
+    if row["unlike"]:
+        said.append(f"in {row['unlike']}, scores of one run alone are left out")
     counts = [str(row[c]) for c in ("wins", "ties", "losses") if row["n"]]
     cells = [
         row["name"],

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import re
 
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]"
+)
+_JOINER = "\u2060"
+_LONGEST = 1_000
 _BREAKS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What some programs take for the end of a line, beside \\r and \\n."""
 
 
 def markdown(text: str) -> str:
-    """A text for a cell of a Markdown table: one line, and nothing in it is markup."""
-    flat = " ".join(_UNPRINTABLE.sub("", _BREAKS.sub(" ", text)).split())
-    return re.sub(r"([\\`*_{}\[\]<>|])", r"\\\1", flat)
+    """A text for a cell of a Markdown table: one line, nothing in it is markup, names nobody and
+    links nowhere.
+    """
+    flat = " ".join(_UNPRINTABLE.sub("", _BREAKS.sub(" ", text[:_LONGEST])).split())
+    plain = re.sub(r"([\\`*_{}\[\]<>|~$])", r"\\\1", flat.replace("&", "&amp;"))
+    # A word joiner between parts them: neither a mention nor an address is seen.
+    return (
+        plain.replace("@", f"@{_JOINER}")
+        .replace("://", f":{_JOINER}//")
+        .replace("www.", f"www{_JOINER}.")
+    )
 
 
 def xml(text: str) -> str:

@@ -31,7 +31,7 @@ def run_figures(run: Run) -> pl.DataFrame:
     both = pl.concat([overall, dimensions]).sort("value")
     of_sessions = both.group_by("kind", "name", maintain_order=True).agg(**value)
     metrics = run.metrics.with_columns(kind=pl.lit("metric"), name="metric")
-    return pl.concat([of_sessions.select(figures), metrics.select(figures)]).collect()
+    return run.collect(pl.concat([of_sessions.select(figures), metrics.select(figures)]))
 
 
 def by_name(table: pl.DataFrame) -> dict[str, dict[str, Any]]:

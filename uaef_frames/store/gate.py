@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 import polars as pl
 
 from uaef_frames.errors import ConfigError, near
+from uaef_frames.judge.outcomes import FAILED_VERDICTS
+from uaef_frames.look.tables import whole
 from uaef_frames.store.compare import Comparison, compare
 from uaef_frames.store.escaping import command_data, command_property, is_text, markdown, xml
 from uaef_frames.store.figures import by_name, run_figures
@@ -143,15 +145,15 @@ class GateResult:
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<p>{escape(repr(self))}</p>{self.table._repr_html_()}{notes}"  # pyright: ignore[reportPrivateUsage]
+        return f"<p>{escape(repr(self))}</p>{whole(self.table)}{notes}"
 
 
 def gate(
     run: Run | str | Path,
     *,
     against: Run | str | Path | None = None,
-    fail_if: str | Sequence[str] = (),
-    fail_under: Mapping[str, float] | str | Sequence[str] = (),
+    fail_if: str | Sequence[str] | None = (),
+    fail_under: Mapping[str, float] | str | Sequence[str] | None = (),
     max_missing: int | None = None,
     rules: str | Path | None = None,
 ) -> GateResult:
@@ -173,16 +175,19 @@ def gate(
             is given here too goes before.
 
     What was not measured, or not in both runs, is not passed: a name without a score; a rule with
-    fewer than half of the pairs that were scored before; a rule with a p over a single session. A
+    less than half of what was scored before, in the sessions that both runs have; a floor where
+    less than half of the scores came that were asked for; a rule with a p over a single session. A
     drop that cannot be tested (all sessions differ by the same) is not passed either.
 
     Raises:
         ConfigError: A rule cannot be read, there is none, or `against` is missing.
         StoreError: A run cannot be opened, or they have no session in common.
     """
-    changes = [fail_if] if isinstance(fail_if, str) else list(fail_if)
-    floors, missing = _floors(fail_under), max_missing
+    changes = [fail_if] if isinstance(fail_if, str) else list(fail_if or ())
+    floors, missing = _floors(fail_under or ()), max_missing
     if rules is not None:
+        if not isinstance(cast("Any", rules), (str, Path)):
+            raise ConfigError(f"rules is a YAML file, not {rules!r}; give fail_if and fail_under")
         more_changes, more_floors, more_missing = _read(Path(rules))
         changes += more_changes
         floors = {**more_floors, **floors}
@@ -284,6 +289,11 @@ def _under(run: Run, floors: Mapping[str, float]) -> list[Check]:
     if not floors:
         return []
     held = by_name(run_figures(run))
+    verdicts = run.collect(
+        run.scores.group_by("dimension", "metric").agg(
+            scored=pl.col("score").count(), failed=pl.col("warning").is_in(FAILED_VERDICTS).sum()
+        )
+    )
     made: list[Check] = []
     for name, least in floors.items():
         rule, row = f"{name} at least {least:g}", held.get(name)
@@ -292,6 +302,16 @@ def _under(run: Run, floors: Mapping[str, float]) -> list[Check]:
             continue
         if row["mean"] is None:
             made.append(Check(rule, False, f"{name} has no score in this run"))
+            continue
+        parts = (
+            verdicts if row["kind"] == "overall" else verdicts.filter(pl.col(row["kind"]) == name)
+        )
+        failed, scored = int(parts["failed"].sum()), int(parts["scored"].sum())
+        if failed > scored:
+            words = (
+                f"not measured: {failed} of {failed + scored} scores did not come from the judge"
+            )
+            made.append(Check(rule, False, words))
             continue
         mean, count = row["mean"], f"{row['sessions_scored']} of {row['sessions']} sessions scored"
         made.append(Check(rule, mean >= least - _CLOSE, f"{mean:.4f}, {count}"))
@@ -350,6 +370,8 @@ def _difference(rule: str, said: re.Match[str], row: dict[str, Any], p: float | 
     elif said["p"] is not None and large:
         words += f", {row['note'] or 'not tested'}"
     coverage = f"; scored before and not now: {row['only_a']}" if row["only_a"] else ""
+    if row["unlike"]:
+        coverage += f"; in {row['unlike']}, scores of one run alone are left out"
     return Check(rule, not (large and _is_unlikely(said, p)), f"{words}){coverage}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -83,7 +83,8 @@ class JoinReport:
     def from_json(cls, text: str) -> JoinReport:
         """As it was stored."""
         held: dict[str, Any] = json.loads(text)
-        return cls(**held)
+        known = {f.name for f in fields(cls)}  # a later version may tell more
+        return cls(**{k: v for k, v in held.items() if k in known})
 
     def __str__(self) -> str:
         parts = [f"ground truth: {self.matched} sessions matched"]

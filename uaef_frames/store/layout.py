@@ -95,7 +95,10 @@ _VIEWS = {
     "session_timeline": (
         "One row a turn: what was said, what it took, its mean score, its weakest metric."
     ),
-    "judge_spend": "Verdicts, tokens and USD by metric and model; `kept` came from the cache.",
+    "judge_spend": (
+        "What was asked, the verdicts that came (of several votes, one), tokens and USD by metric "
+        "and model (null: none answered); `kept` came from the cache."
+    ),
     "tool_confusion": (
         "Tools expected × called, over the turns and conversations whose tools are stated. A call "
         "meets an expected one of the same name; those left over meet in their order. Null "

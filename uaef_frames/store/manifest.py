@@ -84,8 +84,10 @@ class Manifest:
                 f"{folder} is not a run: it holds no {MANIFEST}; "
                 "give the folder of one run, such as runs/20261201-101500-demo-1a2b3c"
             ) from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(f"{file} cannot be read: {error}") from error
+        if not _is_sound(made):
+            raise StoreError(f"{file} does not say which run of which format it is")
         if made.format > FORMAT:
             raise StoreError(f"{folder} was written by a later version ({made.package})")
         return made
@@ -110,6 +112,12 @@ class Manifest:
             except OSError as error:
                 found.append(f"{file.name} cannot be read: {error}")
         return found
+
+
+def _is_sound(made: Manifest) -> bool:
+    given: Any = (made.run_id, made.format, made.about)
+    numbers = [n for t in made.tables.values() for n in (t.rows, t.bytes)]
+    return [type(v) for v in given] == [str, int, dict] and all(type(n) is int for n in numbers)
 
 
 def is_run(folder: Place) -> bool:

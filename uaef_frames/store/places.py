@@ -11,6 +11,7 @@ import os
 import shutil
 import weakref
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from uaef_frames.errors import ConfigError, StoreError
+from uaef_frames.store.escaping import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,7 +58,10 @@ class Remote:
             StoreError: The object store cannot be spoken to.
         """
         url = address.rstrip("/")
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise ConfigError(f"{address!r} is no address: {error}") from None
         if parts.scheme not in _SCHEMES:
             raise ConfigError(
                 f"{parts.scheme}:// is no place for runs; there is {', '.join(_SCHEMES)}"
@@ -173,10 +178,26 @@ Place: TypeAlias = Path | Remote
 
 
 def place(path: str | Path | Remote, options: Mapping[str, str] | None = None) -> Place:
-    """The folder that a path or an address names; a notebook may change its directory later."""
+    """The folder that a path or an address names; a notebook may change its directory later.
+
+    Raises:
+        ConfigError: It is neither.
+    """
     if isinstance(path, Remote):
         return path
-    return Remote.at(str(path), options) if is_remote(path) else Path(path).resolve()
+    given: Any = path
+    if not isinstance(given, (str, PathLike)):
+        raise ConfigError(f"a folder of runs is a path or an address, not {given!r}")
+    if not is_text(str(path)):
+        raise ConfigError(f"{str(path)!r} is no name in UTF-8, which polars needs: rename it")
+    if is_remote(path):
+        return Remote.at(str(path), options)
+    try:
+        found = Path(path).resolve()
+        found.exists()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{str(path)[:100]!r} is no path: {error}") from error
+    return found
 
 
 def is_remote(path: str | Path) -> bool:

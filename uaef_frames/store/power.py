@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uaef_frames.errors import ConfigError, StoreError, near
 from uaef_frames.store.compare import Comparison
+from uaef_frames.store.escaping import is_text
 from uaef_frames.store.figures import by_name, run_figures
 from uaef_frames.store.run import Run, open_run
 
@@ -82,6 +83,10 @@ def power(
         raise ConfigError(
             f"the difference to be seen is a number up to 1 and not 0, such as 0.02, not {given!r}"
         )
+    chances: dict[str, Any] = {"power": power, "alpha": alpha, "correlation": correlation}
+    for name, value in chances.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ConfigError(f"{name} is a number, not {value!r}")
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
             raise ConfigError(f"{name} lies between 0 and 1, not {value}")
@@ -91,6 +96,8 @@ def power(
         )
     if not -1 <= correlation < 1:
         raise ConfigError(f"correlation lies between -1 and 1, not {correlation}")
+    if not is_text(metric):
+        raise ConfigError(f"metric is a name, not {metric!r}")
     if isinstance(run, Comparison):
         sd, held = _of_comparison(run, metric)
     else:
@@ -107,7 +114,8 @@ def _needed(effect: float, power: float, alpha: float) -> int:
     from scipy import stats
 
     quantile: Any = cast("Any", stats.norm).ppf
-    normal = ((float(quantile(1 - alpha / 2)) + float(quantile(power))) / effect) ** 2
+    root = (float(quantile(1 - alpha / 2)) + float(quantile(power))) / effect
+    normal = min(root, _MOST) ** 2  # a power of more would not be a float
     if not normal < _MOST:
         raise ConfigError(f"more than {_MOST:,.0f} sessions would be needed: nobody has them")
     # The normal test is nearly it; power grows with sessions.

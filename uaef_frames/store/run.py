@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from html import escape
 from os import SEEK_END
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
 from uaef_frames import schemas
-from uaef_frames.arrow import file_errors
+from uaef_frames.arrow import is_file_error
 from uaef_frames.errors import ConfigError, StoreError, near
 from uaef_frames.store.escaping import is_text
 from uaef_frames.store.manifest import Manifest, is_run
@@ -62,6 +63,7 @@ class Run:
                 "give the folder of one run, such as runs/20261201-101500-demo-1a2b3c"
             )
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._connecting = Lock()
 
     @property
     def run_id(self) -> str:
@@ -132,8 +134,15 @@ class Run:
 
     @property
     def info(self) -> dict[str, Any]:
-        """The run's own row, as a dict."""
-        return self._collect(self.runs).row(0, named=True)
+        """The run's own row, as a dict.
+
+        Raises:
+            StoreError: It is not there.
+        """
+        rows = self.collect(self.runs).rows(named=True)
+        if not rows:
+            raise StoreError(f"run {self.run_id} is broken: its table `runs` is empty")
+        return rows[0]
 
     @property
     def join_report(self) -> JoinReport | None:
@@ -154,10 +163,10 @@ class Run:
         (null: no mean or no threshold). `why_null` is the most frequent reason of rows without a
         score.
         """
-        asked = {name: place for place, name in enumerate(self.info["metrics"])}
+        asked = {name: place for place, name in enumerate(self.info["metrics"] or ())}
         low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
         thresholds = self.dimensions.group_by("dimension").agg(pl.col("threshold").first())
-        return self._collect(
+        return self.collect(
             self.metrics.join(thresholds, on="dimension", how="left")
             .with_columns(place=pl.col("metric").replace_strict(asked, default=len(asked)))
             .sort("place", "metric")
@@ -171,7 +180,7 @@ class Run:
                 "scored",
                 "measured",
                 "threshold",
-                (pl.col("mean") >= pl.col("threshold")).alias("passed"),
+                (pl.col("mean") >= pl.col("threshold") - schemas.ROUNDING).alias("passed"),
                 "why_null",
             )
         )
@@ -186,7 +195,7 @@ class Run:
         low, high = interval(pl.col("mean"), pl.col("sd"), pl.col("sessions_scored"))
         order = dict.fromkeys(self.summary()["dimension"])
         places = {name: place for place, name in enumerate(order)}
-        return self._collect(
+        return self.collect(
             self.dimensions.group_by("dimension")
             .agg(
                 mean=steady_mean("score"),
@@ -240,7 +249,7 @@ class Run:
         """
         from uaef_frames.look.plots import plot_scores
 
-        held = self._collect(self.metrics.select("metric"))["metric"].to_list()
+        held = self.collect(self.metrics.select("metric"))["metric"].to_list()
         if metric not in held:
             raise ConfigError(f"{self.run_id} has no metric {metric!r}; {near(metric, held)}")
         return plot_scores(self.scores, self.turns, metric)
@@ -255,7 +264,7 @@ class Run:
 
         self._must_have(session_id)
         turns, scores = (
-            self._collect(t.filter(session_id=session_id)) for t in (self.turns, self.scores)
+            self.collect(t.filter(session_id=session_id)) for t in (self.turns, self.scores)
         )
         return plot_timeline(turns.sort("turn_index"), scores, session_id)
 
@@ -278,19 +287,26 @@ class Run:
         self._must_have(session_id)
         return SessionView(
             session_id,
-            self._collect(self.sessions.filter(session_id=session_id)).row(0, named=True),
+            self.collect(self.sessions.filter(session_id=session_id)).row(0, named=True),
             {
-                name: self._collect(self._scan(name).filter(session_id=session_id))
+                name: self.collect(self._scan(name).filter(session_id=session_id))
                 for name in SESSION_TABLES
             },
         )
 
     def worst_turns(self, limit: int = 10) -> pl.DataFrame:
-        """The lowest scored turns: session, turn, metric, score, reasoning, query."""
+        """The lowest scored turns: session, turn, metric, score, reasoning, query.
+
+        Raises:
+            ConfigError: The limit is no number of rows.
+        """
+        how_many: Any = limit
+        if not isinstance(how_many, int) or limit < 0:
+            raise ConfigError(f"limit is a number of rows, not {limit!r}")
         return self.sql(
             "select session_id, turn_id, metric, score, reasoning, query from turn_scores "
             "where score is not null order by score, session_id, turn_id, metric "
-            f"limit {int(limit)}"
+            f"limit {limit}"
         )
 
     def sql(self, query: str) -> pl.DataFrame:
@@ -304,7 +320,8 @@ class Run:
         """
         with self._reading():
             if not isinstance(self._folder, Remote):
-                return select_only(self._connect(self._folder), query)
+                # A cursor of its own: threads may share a run.
+                return select_only(self._connect(self._folder).cursor(), query)
             connection = self._connect_remote(self._folder, needed(query))
             try:
                 return select_only(connection, query)
@@ -333,7 +350,7 @@ class Run:
             return f"<p>{escape(repr(self))}</p>{shown}"
 
     def _must_have(self, session_id: str) -> None:
-        held = self._collect(self.sessions.select("session_id"))["session_id"]
+        held = self.collect(self.sessions.select("session_id"))["session_id"]
         if not is_text(session_id) or session_id not in held:
             meant = near(session_id, held.to_list())
             raise ConfigError(f"{self.run_id} has no session {session_id!r}; {meant}")
@@ -369,16 +386,20 @@ class Run:
         return connect({self.manifest.run_id: copy}, wanted)
 
     def _connect(self, folder: Path) -> duckdb.DuckDBPyConnection:
-        if self._connection is None:
-            self._connection = connect(
-                {self.manifest.run_id: folder}, {*schemas.RUN_TABLES, *VIEWS}
-            )
-            if not is_run(folder):  # then the views are empty, and no error would say so
-                self._connection = None
-                raise StoreError(f"{self.path} holds no run")
-        return self._connection
+        with self._connecting:
+            if self._connection is None:
+                made = connect({self.manifest.run_id: folder}, {*schemas.RUN_TABLES, *VIEWS})
+                if not is_run(folder):  # then the views are empty, and no error would say so
+                    raise StoreError(f"{self.path} holds no run")
+                self._connection = made
+            return self._connection
 
-    def _collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
+    def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
+        """What a frame over the run's tables comes to.
+
+        Raises:
+            StoreError: A file is broken, or the run was removed meanwhile.
+        """
         with self._reading():
             return frame.collect()
 
@@ -387,7 +408,9 @@ class Run:
         """Tell a run that another process took away from one whose files are broken."""
         try:
             yield
-        except (StoreError, *file_errors()) as error:
+        except BaseException as error:
+            if not isinstance(error, StoreError) and not is_file_error(error):
+                raise
             if not is_run(self._folder):
                 raise StoreError(
                     f"run {self.run_id} is not in {self.path.parent} any more: "
@@ -395,7 +418,8 @@ class Run:
                 ) from error
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"run {self.run_id} cannot be read: {error}") from error
+            reason = str(error).partition("\n")[0]
+            raise StoreError(f"run {self.run_id} cannot be read: {reason}") from error
 
 
 def select_only(
@@ -414,11 +438,32 @@ def select_only(
         statements = connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise StoreError(_ONE_SELECT)
-        return connection.sql(query, params=params).pl()
+        found = connection.sql(query, params=params)
     except duckdb.Error as error:
         raise StoreError(f"{error}") from error
     except ValueError as error:  # a kind of statement that Python has no name for
         raise StoreError(_ONE_SELECT) from error
+    try:
+        return _as_integers(found.pl())
+    except duckdb.Error as error:
+        raise StoreError(f"{error}") from error
+    except BaseException as error:
+        if not is_file_error(error) or isinstance(error, OSError):
+            raise
+        raise StoreError(
+            f"the answer holds what no frame can: {error}; cast it in the query, such as x::varchar"
+        ) from error
+
+
+def _as_integers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sums of whole numbers as Int64 where they fit: DuckDB gives decimals of 38 digits."""
+    most = 2**63 - 1
+    for name, kind in frame.schema.items():
+        if isinstance(kind, pl.Decimal) and kind.scale == 0:
+            fits = frame[name].cast(pl.Int128).abs().max()
+            if fits is None or cast("int", fits) <= most:
+                frame = frame.with_columns(pl.col(name).cast(pl.Int64))
+    return frame
 
 
 def _is_whole(file: Path) -> bool:

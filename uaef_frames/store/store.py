@@ -203,6 +203,8 @@ class Store:
         Raises:
             StoreError: It is not one SELECT, or DuckDB cannot answer it.
         """
+        if not is_text(query):
+            raise StoreError(f"a query is text that UTF-8 can hold, not {query!r}")
         # To open every table of every run takes longer than most answers: those named will do.
         return self._ask(query, needed(query))
 

@@ -47,7 +47,9 @@ VIEWS: dict[str, str] = {
         ) s using (run_id, session_id, turn_id)
     """,
     "judge_spend": """
-        select run_id, metric, model, count(*) as verdicts,
+        select run_id, metric, model, count(*) as asked,
+               count(*) filter (where warning is null or warning not in
+                   ('api_error', 'invalid_verdict', 'budget_exhausted')) as verdicts,
                count(*) filter (where cached) as kept,
                sum(input_tokens)::bigint as input_tokens,
                sum(output_tokens)::bigint as output_tokens, sum(cost_usd) as cost_usd
