@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tests.helpers import payload, shipped_run
 from tests.samples.langgraph_records import asked
 from uaef_frames import ConfigError, evaluate_dataset
-from uaef_frames.cli import app
+from uaef_frames.cli import app, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,3 +198,26 @@ def test_a_session_is_named_by_text(run: Run) -> None:
         for ask in (run.session, run.plot_timeline):
             with pytest.raises(ConfigError, match="no session"):
                 ask(name)  # type: ignore[arg-type]
+
+
+def test_the_terminal_shows_results_and_what_was_expected(run: Run) -> None:
+    session_id = run.expected_tool_calls.collect()["session_id"][0]
+    text = str(run.session(session_id))
+    results = run.tool_calls.filter(session_id=session_id).collect()["result"].drop_nulls()
+    assert results.len() > 0
+    for result in results:
+        assert f"    ← {result[:100]}".replace("\n", " ") in text
+    for output in run.expected.filter(session_id=session_id).collect()["expected_output"]:
+        assert f"  expected: {output[:100]}" in text
+
+
+def test_nothing_an_agent_wrote_becomes_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = {"agent": {"messages": [{"type": "ai", "content": "10:warning:20 :key:", "id": "m"}]}}
+    run = evaluate_dataset([payload(":x:", 1, answer)], metric_set="deterministic", out=tmp_path)
+    with pytest.raises(SystemExit):
+        main(["session", str(run.path), ":x:"])
+    shown = capsys.readouterr().out
+    assert shown.startswith(":x:: ")
+    assert "10:warning:20 :key:" in shown

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tests.helpers import payload, shipped_run
+from tests.store.test_compare import run_of
 from tests.store.test_run import HOSTILE, hand_made
 from uaef_frames import ConfigError, compare, evaluate_dataset, open_run
 from uaef_frames.look.drawing import data
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from uaef_frames import Run
 
 RED = "</script><script>alert(1)</script>"
-UNSEEN = "".join(map(chr, [*range(32), *range(127, 160), 0x202E, 0x2066, 0xFFFE, 0xFFFF]))
+UNSEEN = "".join(
+    map(chr, [*range(32), *range(127, 160), 0x2028, 0x2029, 0x202E, 0x2066, 0xFFFE, 0xFFFF])
+)
 
 
 @pytest.fixture(scope="module")
@@ -230,3 +233,26 @@ def test_a_run_with_nothing_in_it_can_be_looked_at(tmp_path: Path) -> None:
     assert values(run.plot_dimensions()) == []
     assert values(run.plot_latency_quality()) == []
     assert "0 sessions" in run._repr_html_()
+
+
+@pytest.mark.parametrize("name", [f"a{UNSEEN}b", "x" * 1_000_000, "' + alert(1) + '", "a\\"])
+def test_any_name_of_a_metric_can_be_drawn(tmp_path: Path, name: str) -> None:
+    one, two = (
+        run_of(tmp_path, run, {f"s{n}": [n * by] for n in range(5)}, metric=name)
+        for run, by in (("a", 0.1), ("b", 0.12))
+    )
+    charts = (compare(one, two).plot_compare(), one.plot_timeline("s1"), one.plot_dimensions())
+    for chart in (*charts, one.plot_scores(name)):
+        chart.save(str(tmp_path / "x.svg"))
+
+
+def test_calls_expected_of_a_whole_conversation_are_a_histogram(tmp_path: Path) -> None:
+    events = {"agent": {"messages": [{"type": "ai", "content": "yes", "id": "m"}]}}
+    payloads = [payload(f"s{n}", t, events) for n in range(4) for t in (1, 2)]
+    truth = [
+        {"session_id": f"s{n}", "expected_tool_calls": [{"name": "find", "arguments": {}}]}
+        for n in range(4)
+    ]
+    run = evaluate_dataset(payloads, truth, metrics=["tool_selection_accuracy"], out=tmp_path)
+    drawn = values(run.plot_scores("tool_selection_accuracy"))
+    assert sum(v.get("sessions", 0) for v in drawn) == 4

@@ -111,6 +111,8 @@ def test_floors(runs: tuple[Run, Run]) -> None:
         {"fail_under": {"overall": True}},
         {"fail_under": {5: 0.5}},
         {"fail_under": 0.5},
+        {"fail_if": 5},
+        {"rules": {"fail_under": {"overall": 0.5}}},
         {"fail_under": ["overall=70"]},
         {"fail_under": ["x\udcff=0.5"]},
         {"fail_under": [0.5]},
@@ -401,3 +403,36 @@ def test_power_without_anything_to_go_by(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError):
             power(same, "accuracy", 0.1, **more)
+
+
+def test_a_floor_over_what_the_judge_failed_to_score_is_not_measured(tmp_path: Path) -> None:
+    held: list[list[float | None]] = [[0.9] if n < 4 else [None] for n in range(10)]
+    few = run_of(tmp_path, "few", {f"s{n}": v for n, v in enumerate(held)})
+    for name in ("accuracy", "D", "overall"):
+        found = gate(few, fail_under={name: 0.5})
+        assert not found.passed
+        assert "failed to give 6 of 10 scores" in found.checks[0].words
+    enough = run_of(tmp_path, "enough", {f"s{n}": [0.9 if n < 5 else None] for n in range(10)})
+    assert gate(enough, fail_under={"accuracy": 0.5, "D": 0.5, "overall": 0.5}).passed
+
+
+def test_reports_name_nobody_and_link_nowhere(tmp_path: Path) -> None:
+    name = "@someone https://x.example www.x.example ~~s~~ $x$ &lt;b&gt; \u202egnp"
+    a = run_of(tmp_path, "a", {"s": [0.5]}, metric=name)
+    for text in (gate(a, fail_under={name: 0.1}).to_markdown(), compare(a, a).to_markdown()):
+        assert "someone" in text
+        for live in ("@someone", "https://", "www.x", "~~s", "$x$".replace("$x", " $x"), "&lt;"):
+            assert live not in text
+        assert "\u202e" not in text
+    long = run_of(tmp_path, "long", {"s": [0.5]}, metric="x" * 100_000)
+    assert len(compare(long, long).to_markdown()) < 5_000
+
+
+def test_a_notebook_shows_every_row_and_word(tmp_path: Path) -> None:
+    names = [f"metric_{n:02}" for n in range(30)]
+    a = run_of(tmp_path, "a", {f"s{n}": [0.5] for n in range(3)})
+    found = gate(a, fail_under=dict.fromkeys(names, 0.5))
+    assert [n for n in names if n not in found._repr_html_()] == []
+    words = found.checks[0].words
+    assert len(words) > 40
+    assert words.replace("'", "&#x27;") in found._repr_html_()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +12,25 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from uaef_frames import StoreError, open_run, schemas
+from tests.helpers import payload, registered
+from uaef_frames import (
+    ConfigError,
+    StoreError,
+    compare,
+    evaluate_dataset,
+    export_run,
+    gate,
+    open_run,
+    open_store,
+    power,
+    schemas,
+    to_ground_truth,
+)
+from uaef_frames.cli import main
 from uaef_frames.store.writer import RunWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from uaef_frames import Run
@@ -381,3 +399,123 @@ def test_info_is_the_run_s_own_row(run: Run) -> None:
     assert run.info["run_id"] == RUN_ID
     assert run.info["created_at"] == datetime(2026, 12, 1, 10, 15, tzinfo=UTC)
     assert run.info["metrics"] == ["latency_score", "parameter_quality"]
+
+
+def test_whole_numbers_stay_whole_numbers(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = run.sql("select sum(turn_index) as n, sum(1.25::decimal(4,2)) as x from turns")
+    assert frame.schema["n"] == pl.Int64
+    assert frame["n"].item() == 5
+    huge = run.sql("select sum(n::hugeint) as n from (values (9e18::bigint), (9e18::bigint)) v(n)")
+    assert int(huge["n"].item()) == 18_000_000_000_000_000_000
+    with pytest.raises(SystemExit):
+        main(["sql", str(run.path), "select sum(turn_index) as n, 1.25 as x from turns", "--json"])
+    assert json.loads(capsys.readouterr().out) == [{"n": 5, "x": 1.25}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select 'infinity'::date as x",
+        "select '-infinity'::timestamp as x",
+        "select '294247-01-10'::timestamptz as x",
+        "select union_value(a := 1) as x",
+    ],
+)
+def test_an_answer_that_cannot_be_held_says_what_to_do(run: Run, query: str) -> None:
+    with pytest.raises(StoreError, match="cast it in the query"):
+        run.sql(query)
+    assert run.sql("select '9999-12-31'::date as x, '0001-01-01'::timestamp as y").height == 1
+    assert run.sql("select null::date as x").height == 1
+
+
+def test_threads_may_share_a_run(run: Run) -> None:
+    def ask(number: int) -> list[int]:
+        return [
+            run.sql(f"select {number} as n, count(*) from turns")["n"].item() for _ in range(20)
+        ]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(8))) == [[n] * 20 for n in range(8)]
+
+
+@pytest.fixture
+def spare(run: Run, tmp_path: Path) -> Run:
+    """A copy that may be broken."""
+    return open_run(shutil.copytree(str(run.path), tmp_path / "spare"))
+
+
+def test_broken_files_are_told_by_whoever_reads_them(run: Run, spare: Run, tmp_path: Path) -> None:
+    whole, run = run, spare
+    for table in ("scores", "turns", "sessions", "dimensions", "metrics"):
+        file = run.path / f"{table}.parquet"
+        octets = file.read_bytes()
+        file.write_bytes(octets[:4] + bytes(len(octets) - 12) + octets[-8:])
+    asks: list[Callable[[], object]] = [
+        lambda: compare(run, whole),
+        lambda: compare(whole, run, unit="turn"),
+        lambda: gate(run, fail_under="overall=0.1"),
+        lambda: gate(whole, against=run, fail_if="overall drops 0.1"),
+        lambda: power(run, "overall", 0.1),
+        lambda: export_run(run, tmp_path / "x"),
+        lambda: to_ground_truth(run),
+        lambda: run.plot_scores("latency_score"),
+        run.plot_latency_quality,
+        run.summary,
+    ]
+    for ask in asks:
+        with pytest.raises(StoreError, match="cannot be read"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "1"},
+        {"format": None},
+        {"format": True},
+        {"run_id": None},
+        {"run_id": 5},
+        {"tables": []},
+        {"about": 5},
+    ],
+)
+def test_a_manifest_that_says_something_else(spare: Run, change: dict[str, Any]) -> None:
+    file = spare.path / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(StoreError):
+        open_run(spare.path)
+    file.write_text("[" * 100_000)
+    with pytest.raises(StoreError):
+        open_run(spare.path)
+
+
+def test_a_run_without_its_own_row(spare: Run) -> None:
+    file = spare.path / "runs.parquet"
+    pl.read_parquet(file).clear().write_parquet(file)
+    for ask in (spare.summary, lambda: spare.info, lambda: repr(spare)):
+        with pytest.raises(StoreError, match="`runs` is empty"):
+            ask()
+
+
+@pytest.mark.parametrize("path", [None, 5, b"x", ["x"], pl.DataFrame(), "x" * 300, "s3://[::1/x"])
+def test_what_is_no_place(path: Any) -> None:
+    with pytest.raises((ConfigError, StoreError)):
+        open_run(path)
+    with pytest.raises((ConfigError, StoreError)):
+        open_store(path).run("latest")
+
+
+def test_a_mean_of_floats_is_not_below_what_all_of_them_are(tmp_path: Path) -> None:
+    with registered("even", "Tool Calling", lambda _: pl.col("cost_usd")):
+        found = evaluate_dataset(
+            [payload(f"s{n}", 1, cost_usd=0.7) for n in range(3)], metrics=["even"], out=tmp_path
+        )
+    assert found.dimension_summary()["pass_rate"].item() == 1.0
+    assert found.summary()["passed"].to_list() == [True]
+
+
+def test_a_limit_is_a_number_of_rows(run: Run) -> None:
+    assert run.worst_turns(1).height == 1
+    for limit in ("x", None, -1, 1.5):
+        with pytest.raises(ConfigError, match="limit"):
+            run.worst_turns(limit)  # type: ignore[arg-type]

@@ -220,3 +220,13 @@ def test_a_run_that_was_copied_is_not_counted_twice(store: Store) -> None:
     assert store.runs().height == 2
     run.path.rename(store.path / "renamed")
     assert store.sql("select count(*) as n from turns")["n"].item() == 10
+
+
+def test_a_store_that_is_not_there_is_not_verified(tmp_path: Path) -> None:
+    for store in (tmp_path / "typo", tmp_path):
+        assert cli("runs", "verify", "--store", str(store)).exit_code == 1
+        assert "there is no run in" in cli("runs", "list", "--store", str(store)).stderr
+        assert cli("runs", "list", "--store", str(store), "--json").stdout == "[]\n"
+    for query in (None, 5, "select '\udcff'"):
+        with pytest.raises(StoreError, match="a query is text"):
+            open_store(tmp_path).sql(query)  # type: ignore[arg-type]

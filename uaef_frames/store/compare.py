@@ -282,7 +282,7 @@ def _corrected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _notes(a: Run, b: Run) -> list[str]:
     """What else differs: a change of judge is no change of agent."""
-    one, two = (json.loads(r.info["config"] or "{}") for r in (a, b))
+    one, two = (_config(r) for r in (a, b))
     found: list[str] = []
     for key, words in (
         ("judge", "they were judged by different judges"),
@@ -304,6 +304,16 @@ def _notes(a: Run, b: Run) -> list[str]:
     if a.info["version"] != b.info["version"]:
         found.append(f"package versions differ: {a.info['version']}, {b.info['version']}")
     return found
+
+
+def _config(run: Run) -> dict[str, Any]:
+    try:
+        held: Any = json.loads(run.info["config"] or "{}")
+    except ValueError:
+        held = None
+    if not isinstance(held, dict):
+        raise StoreError(f"run {run.run_id} is broken: its configuration is no JSON object")
+    return cast("dict[str, Any]", held)
 
 
 def _shown(value: float | None, form: str) -> str:

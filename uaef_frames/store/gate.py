@@ -183,7 +183,7 @@ def gate(
         ConfigError: A rule cannot be read, there is none, or `against` is missing.
         StoreError: A run cannot be opened, or they have no session in common.
     """
-    changes = [fail_if] if isinstance(fail_if, str) else list(fail_if or ())
+    changes = _rules(fail_if)
     floors, missing = _floors(fail_under or ()), max_missing
     if rules is not None:
         if not isinstance(cast("Any", rules), (str, Path)):
@@ -211,6 +211,14 @@ def gate(
     found = compare(base, opened)
     checks += [*_differences(found, parsed), _missing(found, allowed)]
     return GateResult(opened.run_id, base.run_id, checks, found.remarks)
+
+
+def _rules(given: Any) -> list[Any]:
+    if given is None or isinstance(given, (list, tuple)):
+        return list(cast("Sequence[Any]", given or ()))
+    if not isinstance(given, str):
+        raise ConfigError(f"fail_if is a list of rules, not {given!r}")
+    return [given]
 
 
 def _parsed(rule: Any) -> re.Match[str]:
@@ -308,9 +316,7 @@ def _under(run: Run, floors: Mapping[str, float]) -> list[Check]:
         )
         failed, scored = int(parts["failed"].sum()), int(parts["scored"].sum())
         if failed > scored:
-            words = (
-                f"not measured: {failed} of {failed + scored} scores did not come from the judge"
-            )
+            words = f"not measured: the judge failed to give {failed} of {failed + scored} scores"
             made.append(Check(rule, False, words))
             continue
         mean, count = row["mean"], f"{row['sessions_scored']} of {row['sessions']} sessions scored"

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from uaef_frames.store.places import Place
 
 _ONE_SELECT = "only one SELECT at a time; the run is read-only"
+_DAYS = (-719_162, 2_932_897)
+"""The first day of the year 1, and that of 10000, counted from 1970."""
+_PER_DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _MAGIC = b"PAR1"
 """How Parquet files end."""
 
@@ -252,7 +255,8 @@ class Run:
         held = self.collect(self.metrics.select("metric"))["metric"].to_list()
         if metric not in held:
             raise ConfigError(f"{self.run_id} has no metric {metric!r}; {near(metric, held)}")
-        return plot_scores(self.scores, self.turns, metric)
+        with self._reading():
+            return plot_scores(self.scores, self.turns, metric)
 
     def plot_timeline(self, session_id: str) -> altair.TopLevelMixin:
         """One conversation: each metric at each turn, and how long the turns took.
@@ -272,7 +276,8 @@ class Run:
         """How good turns are against how long they took."""
         from uaef_frames.look.plots import plot_latency_quality
 
-        return plot_latency_quality(self.turns, self.scores)
+        with self._reading():
+            return plot_latency_quality(self.turns, self.scores)
 
     def session(self, session_id: str) -> SessionView:
         """One conversation as a person reads it: what was said, called and scored, turn by turn.
@@ -334,9 +339,9 @@ class Run:
     def _in_short(self) -> str:
         info = self.info
         overall, rate = info["mean_overall"], info["pass_rate"]
-        scored = (
-            "nothing scored" if overall is None else f"overall {overall:.3f}, {rate:.0%} passed"
-        )
+        scored = "nothing scored" if overall is None else f"overall {overall:.3f}"
+        if overall is not None and rate is not None:
+            scored += f", {rate:.0%} passed"
         return (
             f"{info['num_sessions']} sessions, {info['num_turns']} turns, "
             f"{scored}, {info['num_rejects']} rejects"
@@ -444,7 +449,7 @@ def select_only(
     except ValueError as error:  # a kind of statement that Python has no name for
         raise StoreError(_ONE_SELECT) from error
     try:
-        return _as_integers(found.pl())
+        return _as_integers(_in_range(found.pl()))
     except duckdb.Error as error:
         raise StoreError(f"{error}") from error
     except BaseException as error:
@@ -453,6 +458,24 @@ def select_only(
         raise StoreError(
             f"the answer holds what no frame can: {error}; cast it in the query, such as x::varchar"
         ) from error
+
+
+def _in_range(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame, if Python has its dates: polars would panic where it shows them.
+
+    Raises:
+        StoreError: It has not.
+    """
+    for name, kind in frame.schema.items():
+        if isinstance(kind, pl.Date | pl.Datetime):
+            per_day = _PER_DAY[kind.time_unit or "us"] if isinstance(kind, pl.Datetime) else 1
+            first, last = (day * per_day for day in _DAYS)
+            if not frame[name].to_physical().is_between(first, last, closed="left").all():
+                raise StoreError(
+                    f"the answer's column {name!r} holds a date outside the years 1 to 9999; "
+                    "cast it in the query, such as x::varchar"
+                )
+    return frame
 
 
 def _as_integers(frame: pl.DataFrame) -> pl.DataFrame:
