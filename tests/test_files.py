@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tests.helpers import payload
 from uaef_frames import (
+    ConfigError,
     Conversations,
     Expectations,
     GroundTruthError,
@@ -20,6 +22,7 @@ from uaef_frames import (
     get_adapter,
     load_expectations,
     open_run,
+    open_store,
     to_ground_truth,
     write_ground_truth,
 )
@@ -158,6 +161,25 @@ UNREADABLE = Path("/proc/self/mem")
 def test_a_file_that_is_there_and_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="cannot be read"):
         evaluate_dataset(UNREADABLE, metric_set="deterministic", out=tmp_path)
+
+
+def test_names_of_files_that_are_not_utf_8(tmp_path: Path) -> None:
+    line = json.dumps(payload("s", 1), default=lambda o: o.model_dump()).encode()
+    source = tmp_path / "p\udcff.jsonl"
+    source.write_bytes(line + b"\n{\n")
+    with pytest.warns(UserWarning, match="1 record could not be used"):
+        run = evaluate_dataset(source, metric_set="deterministic", out=tmp_path / "runs")
+    assert run.rejects.collect()["source"].item() == f"{tmp_path}/p\ufffd.jsonl"
+    for wrong in ({"name": "a\udcff"}, {"name": 5}, {"out": tmp_path / "\udcff"}):
+        given: dict[str, Any] = {"metric_set": "deterministic", "out": tmp_path, **wrong}
+        with pytest.raises(ConfigError, match="UTF-8"):
+            evaluate_dataset([payload("s", 1)], **given)
+    odd = run.path.rename(run.path.with_name("run\udcff"))
+    with pytest.raises(ConfigError, match="rename it"):
+        open_run(odd)
+    for ask in (open_store(odd.parent).runs, lambda: open_store(odd.parent).run("latest")):
+        with pytest.raises(StoreError, match="rename it"):
+            ask()
 
 
 def test_a_link_stays_a_link_and_a_device_is_written_to(tmp_path: Path) -> None:

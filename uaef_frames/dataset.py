@@ -24,7 +24,7 @@ from uaef_frames import schemas
 from uaef_frames.adapters.batches import Batch, get_batch_reader
 from uaef_frames.adapters.lines import IN_MEMORY, LineIndex, index_lines, open_sources
 from uaef_frames.arrow import Frame
-from uaef_frames.errors import InputFileError, warn
+from uaef_frames.errors import ConfigError, InputFileError, warn
 from uaef_frames.evaluation.aggregate import Aggregated, aggregate
 from uaef_frames.evaluation.engine import warn_without_judge
 from uaef_frames.evaluation.plan import Plan, make_plan
@@ -34,6 +34,7 @@ from uaef_frames.files import scratch_folder
 from uaef_frames.ground_truth_files import TruthReader
 from uaef_frames.judge.outcomes import FAILED_VERDICTS
 from uaef_frames.rows import Reject, rejects_frame
+from uaef_frames.store.escaping import is_text
 from uaef_frames.store.joining import JoinReport
 from uaef_frames.store.manifest import fingerprint
 from uaef_frames.store.run import Run, config_json
@@ -126,6 +127,8 @@ def evaluate_dataset(
         judge=judge,
         judges=judges,
     )
+    if name is not None and not is_text(name):
+        raise ConfigError(f"a run's name is text that UTF-8 can hold, not {name!r}")
     began = time.perf_counter()
     when = now or datetime.now(UTC)
     with ExitStack() as stack:

@@ -135,7 +135,8 @@ def open_sources(
             records = cast("Iterable[Any]", payloads) if items is None else items
             return (_spool(records, scratch / f"{what}.jsonl"),)
     return tuple(
-        Source(str(p), _unpacked(p, scratch / f"{what}-{n}.jsonl")) for n, p in enumerate(paths)
+        Source(scrub(str(p)), _unpacked(p, scratch / f"{what}-{n}.jsonl"))
+        for n, p in enumerate(paths)
     )
 
 

@@ -188,8 +188,7 @@ def place(path: str | Path | Remote, options: Mapping[str, str] | None = None) -
     given: Any = path
     if not isinstance(given, (str, PathLike)):
         raise ConfigError(f"a folder of runs is a path or an address, not {given!r}")
-    if not is_text(str(path)):
-        raise ConfigError(f"{str(path)!r} is no name in UTF-8, which polars needs: rename it")
+    _must_be_text(str(path))
     if is_remote(path):
         return Remote.at(str(path), options)
     try:
@@ -198,6 +197,11 @@ def place(path: str | Path | Remote, options: Mapping[str, str] | None = None) -
     except (OSError, ValueError) as error:
         raise ConfigError(f"{str(path)[:100]!r} is no path: {error}") from error
     return found
+
+
+def _must_be_text(name: str) -> None:
+    if not is_text(name):
+        raise ConfigError(f"{name!r} is no name in UTF-8, which polars needs: rename it")
 
 
 def is_remote(path: str | Path) -> bool:
@@ -210,9 +214,11 @@ def must_be_local(path: str | Path | Remote) -> None:
 
     Raises:
         StoreError: It is in an object store.
+        ConfigError: It is no name in UTF-8.
     """
     if isinstance(path, Remote) or is_remote(path):
         raise StoreError(f"{path}: {_READ_ONLY}")
+    _must_be_text(str(path))
 
 
 def scan(file: Place) -> pl.LazyFrame:

@@ -56,16 +56,22 @@ class Store:
 
     @property
     def run_ids(self) -> list[str]:
-        """The runs that are whole, the oldest first."""
+        """The runs that are whole, the oldest first.
+
+        Raises:
+            StoreError: The name of a run's folder is not UTF-8.
+        """
         if isinstance(self._folder, Remote):
             return self._folder.folders_with(MANIFEST)
         if not self._folder.is_dir():
             return []
-        return sorted(
-            p.parent.name
-            for p in self._folder.glob(f"*/{MANIFEST}")
-            if not p.parent.name.startswith(".")
-        )
+        found = sorted(p.parent.name for p in self._folder.glob(f"*/{MANIFEST}"))
+        for name in found:
+            if not is_text(name):
+                raise StoreError(
+                    f"the folder {name!r} in {self.path} has no name in UTF-8: rename it"
+                )
+        return [name for name in found if not name.startswith(".")]
 
     def runs(self) -> pl.DataFrame:
         """One row a run, the oldest first: the columns of its own `runs` table.
