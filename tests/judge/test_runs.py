@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 from tests.helpers import trace
 from tests.judge.asking import judge
-from uaef_frames import ConfigError, Judge, evaluate_dataset, list_metrics, plan
+from uaef_frames import ConfigError, Judge, evaluate_dataset, gate, list_metrics, plan
 
 if TYPE_CHECKING:
     from tests.judge_server import JudgeServer
@@ -80,6 +80,23 @@ def test_a_row_tells_what_its_verdict_took(server: JudgeServer, tmp_path: Path) 
     kept = again.scores.filter(pl.col("request_key").is_not_null()).collect()
     assert kept["cached"].all()
     assert kept["cost_usd"].sum() == 0
+
+
+def test_what_was_asked_is_told_apart_from_the_verdicts_that_came(
+    server: JudgeServer, tmp_path: Path
+) -> None:
+    server.set(faults={"malformed": 0.5})
+    with pytest.warns(UserWarning, match="verdict"):
+        run = evaluated(tmp_path, judge(server, price=(1.0, 10.0)), metrics=["accuracy"])
+    rows = run.scores.filter(pl.col("request_key").is_not_null()).collect()
+    failed = rows.filter(pl.col("warning") == "invalid_verdict").height
+    assert failed > 0
+    spend = run.sql("select * from judge_spend")
+    assert spend["asked"].sum() == rows.height
+    assert spend["verdicts"].sum() == rows.height - failed
+    assert spend["cost_usd"].sum() == pytest.approx(rows["cost_usd"].sum())
+    found = gate(run, fail_under={"accuracy": 0.0})
+    assert found.passed is (failed <= rows.height - failed)
 
 
 def test_small_batches_give_the_same_scores(server: JudgeServer, tmp_path: Path) -> None:
