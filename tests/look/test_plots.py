@@ -235,7 +235,9 @@ def test_a_run_with_nothing_in_it_can_be_looked_at(tmp_path: Path) -> None:
     assert "0 sessions" in run._repr_html_()
 
 
-@pytest.mark.parametrize("name", [f"a{UNSEEN}b", "x" * 1_000_000, "' + alert(1) + '", "a\\"])
+@pytest.mark.parametrize(
+    "name", [f"a{UNSEEN}b", "x" * 1_000_000, "😀" * 80, "x" + "😀" * 80, "' + alert(1) + '", "a\\"]
+)
 def test_any_name_of_a_metric_can_be_drawn(tmp_path: Path, name: str) -> None:
     one, two = (
         run_of(tmp_path, run, {f"s{n}": [n * by] for n in range(5)}, metric=name)

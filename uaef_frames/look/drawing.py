@@ -17,6 +17,8 @@ _UNSEEN = r"[\p{Cc}\p{Zl}\p{Zp}\x{FFFE}\x{FFFF}\x{202A}-\x{202E}\x{2066}-\x{2069
 direction of the text around it."""
 LONGEST = 200
 """Characters of a text in a tooltip."""
+LABEL = 60
+"""Characters of a name beside an axis."""
 _MOST = 500
 """Characters of any text: a name of a million takes minutes to be laid out."""
 
@@ -64,11 +66,20 @@ def words(text: str) -> str:
     return _safe(pl.Series([text])).item()
 
 
-def short(column: str) -> pl.Expr:
+def short(column: str, longest: int = LONGEST) -> pl.Expr:
     """A text that may be long, for a tooltip."""
     text = pl.col(column)
-    cut = text.str.slice(0, LONGEST) + "…"
-    return pl.when(text.str.len_chars() > LONGEST).then(cut).otherwise(text).alias(column)
+    cut = text.str.slice(0, longest) + "…"
+    return pl.when(text.str.len_chars() > longest).then(cut).otherwise(text).alias(column)
+
+
+def rows_of(alt: Any, frame: pl.DataFrame, column: str, title: str | None = None) -> Any:
+    """A row a name, from the top in the frame's order; the names are `short` to LABEL.
+
+    The library's own limit would cut a name by half characters, which ends in an error.
+    """
+    order = [words(name) for name in frame[column].unique(maintain_order=True)]
+    return alt.Y(f"{column}:N", sort=order, title=title, axis=alt.Axis(labelLimit=0))
 
 
 def tooltips(alt: Any, fields: Mapping[str, str]) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from uaef_frames.look.drawing import data, library, seconds, short, tooltips, words
+from uaef_frames.look.drawing import LABEL, data, library, rows_of, seconds, short, tooltips, words
 
 if TYPE_CHECKING:
     import altair
@@ -37,10 +37,9 @@ def plot_dimensions(dimensions: pl.DataFrame, title: str = "") -> altair.TopLeve
     shown = dimensions.with_columns(
         state=pl.when(pl.col("mean") < pl.col("threshold"))
         .then(pl.lit("below its threshold"))
-        .otherwise(pl.lit("reached, or none set"))
-    )
-    order = [words(name) for name in shown["dimension"]]
-    y = alt.Y("dimension:N", sort=order, title=None)
+        .otherwise(pl.lit("reached, or none set")),
+    ).with_columns(short("dimension", LABEL))
+    y = rows_of(alt, shown, "dimension")
     colour = alt.Color("state:N", title="threshold").scale(
         domain=["reached, or none set", "below its threshold"], range=[_BLUE, _ORANGE]
     )
@@ -189,6 +188,7 @@ def plot_timeline(
         session_id: For the title.
     """
     alt = library()
+    scores = scores.with_columns(short("metric", LABEL))
     step = -(-turns.height // _MOST_TURNS) or 1
     first = (pl.col("turn_index") - 1) // step * step + 1
     placed = turns.select(
@@ -209,7 +209,6 @@ def plot_timeline(
     )
     places = [str(n) for n in range(1, turns.height + 1, step)]
     order = [*places, *(["whole"] if "whole" in cells["place"] else [])]
-    names = [words(n) for n in scores["metric"].unique(maintain_order=True)]
     x = alt.X("place:O", sort=order, title="turn").scale(domain=order)
     x = x.axis(labelAngle=0, labelOverlap=True, orient="bottom")
     tips = tooltips(
@@ -223,7 +222,7 @@ def plot_timeline(
             "query:N": "asked",
         },
     )
-    y = alt.Y("metric:N", sort=names, title=None)
+    y = rows_of(alt, scores, "metric")
     scored = (
         alt.Chart(data(cells.drop_nulls("score")))
         .mark_rect(stroke="white")
@@ -268,12 +267,16 @@ def plot_compare(table: pl.DataFrame, run_a: str, run_b: str) -> altair.TopLevel
     alt = library()
     states = {"B is better": _BLUE, "B is worse": _ORANGE, "not told apart": _GREY}
     sure = pl.col("p_holm") < 0.05
-    shown = table.drop_nulls("difference").with_columns(
-        state=pl.when(sure & (pl.col("difference") > 0))
-        .then(pl.lit("B is better"))
-        .when(sure)
-        .then(pl.lit("B is worse"))
-        .otherwise(pl.lit("not told apart")),
+    shown = (
+        table.drop_nulls("difference")
+        .with_columns(
+            state=pl.when(sure & (pl.col("difference") > 0))
+            .then(pl.lit("B is better"))
+            .when(sure)
+            .then(pl.lit("B is worse"))
+            .otherwise(pl.lit("not told apart")),
+        )
+        .with_columns(short("name", LABEL))
     )
     tips = tooltips(
         alt,
@@ -294,7 +297,7 @@ def plot_compare(table: pl.DataFrame, run_a: str, run_b: str) -> altair.TopLevel
         if mine.is_empty():
             continue
         base = alt.Chart(data(mine))
-        y = alt.Y("name:N", sort=[words(n) for n in mine["name"]], title=kind)
+        y = rows_of(alt, mine, "name", kind)
         x = alt.X("difference:Q", title="B - A" if kind == "metric" else None)
         colour = alt.Color("state:N", title="p (Holm) < 0.05").scale(
             domain=list(states), range=list(states.values())
