@@ -26,7 +26,7 @@ from uaef_frames import (
 )
 from uaef_frames.canonical import canonical_json
 from uaef_frames.expectations import SessionTruth, TurnTruth
-from uaef_frames.sheets.grids import escaped, unescaped
+from uaef_frames.sheets.workbooks import escaped, unescaped
 
 # Ids lose blanks around them, and text that is nothing but blanks is an empty cell.
 odd = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

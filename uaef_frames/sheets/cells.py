@@ -12,8 +12,9 @@ from uaef_frames.canonical import loads, scrub
 from uaef_frames.errors import GroundTruthError
 from uaef_frames.expectations import Calls, is_blank, read_calls, text_or_none
 from uaef_frames.sheets.grids import ErrorCell, Merged, Shown
+from uaef_frames.sheets.report import Severity
 
-Say: TypeAlias = Callable[[str, str], None]
+Say: TypeAlias = Callable[[Severity, str], None]
 """Told of a cell: severity and message."""
 
 CELL_LIMIT = 32_767

@@ -21,7 +21,8 @@ from uaef_frames.errors import ConfigError, GroundTruthError
 from uaef_frames.expectations import Expectations
 from uaef_frames.files import replacing, write_whole
 from uaef_frames.sheets.cells import CELL_LIMIT, SESSION_ROW
-from uaef_frames.sheets.grids import escaped, letters
+from uaef_frames.sheets.grids import letters
+from uaef_frames.sheets.workbooks import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -146,7 +147,7 @@ def ground_truth_rows(held: Expectations) -> tuple[list[list[str | None]], list[
 
 def _label_columns(sessions: Sequence[dict[str, Any]]) -> list[str]:
     """A column a label where all are plain text, else one with all of them as JSON."""
-    from uaef_frames.sheets.reading import is_plain_label
+    from uaef_frames.sheets.headers import is_plain_label
 
     found: dict[str, None] = {}
     for session in sessions:
@@ -163,7 +164,7 @@ def _labels_of(session: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_taken(key: str) -> bool:
-    from uaef_frames.sheets.reading import meaning_of
+    from uaef_frames.sheets.headers import meaning_of
 
     return meaning_of(key) is not None or key.startswith("label:")
 

@@ -142,7 +142,7 @@ def _place(row: Mapping[str, Any]) -> str:
 
 def _grids(labels: Any) -> list[Grid]:
     """One grid a file."""
-    from uaef_frames.sheets.grids import open_grids
+    from uaef_frames.sheets.opening import open_grids
 
     is_frame = isinstance(labels, pl.DataFrame | pl.LazyFrame)
     if not (isinstance(labels, str | Path) or is_frame or hasattr(labels, "__arrow_c_stream__")):
