@@ -17,10 +17,11 @@ from uaef_frames import schemas
 from uaef_frames.arrow import file_errors
 from uaef_frames.errors import ConfigError, StoreError
 from uaef_frames.files import write_whole
+from uaef_frames.store.answers import select_only
 from uaef_frames.store.escaping import is_text
 from uaef_frames.store.manifest import MANIFEST, Manifest, is_run
 from uaef_frames.store.places import Mirror, Remote, must_be_local, place, scan
-from uaef_frames.store.run import Run, select_only
+from uaef_frames.store.run import Run
 from uaef_frames.store.summary import interval
 from uaef_frames.store.views import VIEWS, connect, files_of, needed, statements
 from uaef_frames.store.writer import GONE, sweep
